@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct retry_handler *handler_find(const struct retry_handlers *handlers,
+static const struct retry_handler *find_handler(const struct retry_handlers *handlers,
                                                 const char *name)
 {
     for (size_t i = 0; handlers && i < handlers->count; i++)
@@ -18,7 +18,7 @@ static const struct retry_handler *handler_find(const struct retry_handlers *han
 
 bool task_check_known(const struct retry_handlers *handlers, const char *name)
 {
-    return !handlers || handler_find(handlers, name) != NULL;
+    return !handlers || find_handler(handlers, name) != NULL;
 }
 
 size_t task_check_names(const struct retry_handlers *handlers, const char *names[TASK_HANDLERS_MAX])
@@ -30,8 +30,9 @@ size_t task_check_names(const struct retry_handlers *handlers, const char *names
     return count;
 }
 
-/* What is no object counts as none: of the scene's the engine says it, the task's was looked at. */
-static char *options_merge(const char *below, const char *above)
+/* A text that is no JSON object counts as empty: the retry role reports the one of a scene, and the
+ * one of the task has been checked. */
+static char *merge_options(const char *below, const char *above)
 {
     json_t *all = json_loads(below, 0, NULL);
     json_t *more = above ? json_loads(above, 0, NULL) : NULL;
@@ -49,7 +50,7 @@ static char *options_merge(const char *below, const char *above)
     return text;
 }
 
-static enum rc group_check(const struct retry_handlers *handlers, const struct retry_job *job,
+static enum rc check_group(const struct retry_handlers *handlers, const struct retry_job *job,
                            const struct retry_handler *handler, const char *handler_name,
                            const struct retry_group *group, struct err *err)
 {
@@ -66,7 +67,7 @@ static enum rc group_check(const struct retry_handlers *handlers, const struct r
 enum rc task_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
                    const struct retry_group *group, const char *scene_options, struct err *err)
 {
-    const struct retry_handler *handler = handler_find(handlers, task->handler);
+    const struct retry_handler *handler = find_handler(handlers, task->handler);
     struct retry_job job = {
         .group = task->group ? task->group : RETRY_GROUP_STANDARD,
         .scene = task->scene,
@@ -81,11 +82,11 @@ enum rc task_check(const struct retry_handlers *handlers, const struct retry_new
     char *options;
     enum rc rc;
 
-    options = options_merge(scene_options, task->options);
+    options = merge_options(scene_options, task->options);
     if (!options)
-        return err_fail(err, RC_FATAL, 0, "no memory to look at a task");
+        return err_fail(err, RC_FATAL, 0, "no memory to check a task");
     job.options = options;
-    rc = group_check(handlers, &job, handler, task->handler, group, err);
+    rc = check_group(handlers, &job, handler, task->handler, group, err);
     if (rc == RC_OK && handler && handler->check)
         rc = handler->check(handlers, &job, err);
     free(options);

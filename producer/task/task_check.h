@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the handlers of the retry queue about tasks that are submitted: is there one of that name,
- * and does it take these options and parameters, and does the task's group allow what it would do?
- * Any thread. */
+/* Checks a task that a client submits: whether its handler exists and accepts its options and
+ * parameters, and whether the task's group allows its effects. Any thread. */
 #ifndef PRODUCER_TASK_TASK_CHECK_H
 #define PRODUCER_TASK_TASK_CHECK_H
 
@@ -16,18 +15,19 @@ struct retry_handlers;
 
 #define TASK_HANDLERS_MAX 32
 
-/* handlers NULL: nobody knows them, and any name and any options will do. */
+/* Whether there is a handler of this name. handlers NULL: any name and any options are accepted. */
 bool task_check_known(const struct retry_handlers *handlers, const char *name);
 
-/* The names of all of them; how many. */
+/* Writes the names of all handlers and returns their number. */
 size_t task_check_names(const struct retry_handlers *handlers,
                         const char *names[TASK_HANDLERS_MAX]);
 
-/* err->code of a task that its group does not allow, in contrast to one that could never run. */
+/* err->code if the group does not allow the task; otherwise the task could never run. */
 #define TASK_NOT_ALLOWED 403
 
-/* scene_options: of its scene, a JSON object or ""; the task's own come on top. group: the task's,
- * or NULL where there is none. RC_REJECT: err says what is wrong. RC_FATAL: no memory. */
+/* scene_options: those of its scene, a JSON object or ""; the task's own options override them.
+ * group: the row of the task's group, or NULL if there is none. RC_REJECT: the task is not accepted
+ * for the reason in err. RC_FATAL: no memory. */
 enum rc task_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
                    const struct retry_group *group, const char *scene_options, struct err *err);
 

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOMS 64
+#define SCENES_MAX 64
 
-/* What a scene and its group said, and when that is to be asked again. */
-struct room {
+/* What the database holds of a scene and its group, and until when it is used. */
+struct cached_scene {
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
-    int64_t until_ms; /* 0: nothing is known */
-    struct retry_room said;
+    int64_t until_ms; /* 0: nothing has been read */
+    struct retry_room room;
     struct retry_group group_row;
     bool has_group;
     struct buf options;
@@ -28,67 +28,68 @@ struct room {
 struct task_intake {
     struct task_intake_config config;
     struct worker worker;
-    struct task_intake_request *request; /* in hand, or NULL */
-    struct room rooms[ROOMS];
-    size_t room_next; /* to be taken for another scene */
+    struct task_intake_request *request; /* NULL: none */
+    struct cached_scene scenes[SCENES_MAX];
+    size_t scene_next; /* the next one to be replaced */
     const char *names[TASK_HANDLERS_MAX];
     size_t name_count;
     struct retry_new_task tasks[TASK_ITEMS_MAX];
     struct retry_ticket tickets[TASK_ITEMS_MAX];
-    bool broken; /* said in the log */
+    bool broken; /* the retry queue failed, which has been logged */
 };
 
-static void hand_set(void *ctx, struct queue_entry **entries, size_t count)
+static void set_request(void *ctx, struct queue_entry **entries, size_t count)
 {
     ((struct task_intake *)ctx)->request =
         count > 0 ? (struct task_intake_request *)entries[0] : NULL;
 }
 
-static const char *group_of(const struct task_item *item)
+static const char *find_group(const struct task_item *item)
 {
     return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
 }
 
-static struct room *room_known(struct task_intake *intake, const struct task_item *item)
+static struct cached_scene *find_cached_scene(struct task_intake *intake,
+                                              const struct task_item *item)
 {
-    for (size_t i = 0; i < ROOMS; i++) {
-        struct room *room = &intake->rooms[i];
+    for (size_t i = 0; i < SCENES_MAX; i++) {
+        struct cached_scene *scene = &intake->scenes[i];
 
-        if (room->until_ms != 0 && strcmp(room->scene, item->task.scene) == 0 &&
-            strcmp(room->group, group_of(item)) == 0)
-            return room;
+        if (scene->until_ms != 0 && strcmp(scene->scene, item->task.scene) == 0 &&
+            strcmp(scene->group, find_group(item)) == 0)
+            return scene;
     }
     return NULL;
 }
 
-static enum rc room_find(struct task_intake *intake, const struct task_item *item,
-                         struct room **out, struct err *err)
+static enum rc read_scene(struct task_intake *intake, const struct task_item *item,
+                          struct cached_scene **out, struct err *err)
 {
     const struct task_store *store = intake->config.store;
-    struct room *room = room_known(intake, item);
+    struct cached_scene *scene = find_cached_scene(intake, item);
     int64_t now_ms = intake->config.clock_ms();
     enum rc rc;
 
-    if (!room) {
-        room = &intake->rooms[intake->room_next];
-        intake->room_next = (intake->room_next + 1) % ROOMS;
-        snprintf(room->group, sizeof(room->group), "%s", group_of(item));
-        snprintf(room->scene, sizeof(room->scene), "%s", item->task.scene);
-        room->until_ms = 0;
+    if (!scene) {
+        scene = &intake->scenes[intake->scene_next];
+        intake->scene_next = (intake->scene_next + 1) % SCENES_MAX;
+        snprintf(scene->group, sizeof(scene->group), "%s", find_group(item));
+        snprintf(scene->scene, sizeof(scene->scene), "%s", item->task.scene);
+        scene->until_ms = 0;
     }
-    *out = room;
-    if (room->until_ms > now_ms)
+    *out = scene;
+    if (scene->until_ms > now_ms)
         return RC_OK;
-    buf_reset(&room->options);
-    rc = store->room(store->ctx, room->group, room->scene, intake->names, intake->name_count,
-                     &room->said, &room->options, err);
+    buf_reset(&scene->options);
+    rc = store->room(store->ctx, scene->group, scene->scene, intake->names, intake->name_count,
+                     &scene->room, &scene->options, err);
     if (rc == RC_OK)
-        rc = store->group(store->ctx, room->group, &room->group_row, &room->has_group, err);
-    room->until_ms = rc == RC_OK ? now_ms + TASK_INTAKE_ROOM_MS : 0;
+        rc = store->group(store->ctx, scene->group, &scene->group_row, &scene->has_group, err);
+    scene->until_ms = rc == RC_OK ? now_ms + TASK_INTAKE_ROOM_MS : 0;
     return rc;
 }
 
-static void item_refuse(struct task_intake_request *request, size_t index,
+static void refuse_item(struct task_intake_request *request, size_t index,
                         enum request_fault_code code, const char *words)
 {
     struct task_item *item = &request->items[index];
@@ -101,57 +102,57 @@ static void item_refuse(struct task_intake_request *request, size_t index,
         request_fault_at(&item->fault, at);
 }
 
-/* May this task be taken? RC_OK also when it may not: it is bad then. */
-static enum rc item_look(struct task_intake *intake, size_t index, struct room **room,
-                         struct err *err)
+/* Checks whether the task is accepted. RC_OK also if it is not: the item is bad then. */
+static enum rc check_item(struct task_intake *intake, size_t index, struct cached_scene **scene,
+                          struct err *err)
 {
     struct task_intake_request *request = intake->request;
     struct task_item *item = &request->items[index];
     struct err fault = {0};
     char words[200];
-    enum rc rc = room_find(intake, item, room, err);
+    enum rc rc = read_scene(intake, item, scene, err);
 
     if (rc != RC_OK)
         return rc;
     rc = task_check(intake->config.handlers, &item->task,
-                    (*room)->has_group ? &(*room)->group_row : NULL, buf_text(&(*room)->options),
+                    (*scene)->has_group ? &(*scene)->group_row : NULL, buf_text(&(*scene)->options),
                     &fault);
     if (rc == RC_REJECT) {
-        item_refuse(request, index,
+        refuse_item(request, index,
                     fault.code == TASK_NOT_ALLOWED ? REQUEST_FAULT_NO_SCOPE : REQUEST_FAULT_REFUSED,
                     fault.text);
     } else if (rc != RC_OK) {
         *err = fault;
         return rc;
-    } else if ((*room)->said.limit > 0 && (*room)->said.pending >= (*room)->said.limit) {
+    } else if ((*scene)->room.limit > 0 && (*scene)->room.pending >= (*scene)->room.limit) {
         snprintf(words, sizeof(words),
-                 "scene %.64s is full: %" PRId64 " of its tasks wait; send this one again later",
-                 item->task.scene, (*room)->said.pending);
-        item_refuse(request, index, REQUEST_FAULT_FULL, words);
+                 "scene %.64s is full: %" PRId64 " of its tasks wait; send this task again later",
+                 item->task.scene, (*scene)->room.pending);
+        refuse_item(request, index, REQUEST_FAULT_FULL, words);
     } else {
-        (*room)->said.pending++;
+        (*scene)->room.pending++;
     }
     return RC_OK;
 }
 
-static void tickets_give(struct task_intake *intake)
+static void set_tickets(struct task_intake *intake)
 {
     struct task_intake_request *request = intake->request;
     size_t next = 0;
 
     for (size_t i = 0; i < request->count; i++) {
-        struct room *room;
+        struct cached_scene *scene;
 
         if (request->items[i].bad)
             continue;
         request->items[i].ticket = intake->tickets[next++];
-        room = room_known(intake, &request->items[i]);
-        if (request->items[i].ticket.existed && room && room->said.pending > 0)
-            room->said.pending--;
+        scene = find_cached_scene(intake, &request->items[i]);
+        if (request->items[i].ticket.existed && scene && scene->room.pending > 0)
+            scene->room.pending--;
     }
 }
 
-static enum rc submit(struct task_intake *intake, struct err *err)
+static enum rc submit_tasks(struct task_intake *intake, struct err *err)
 {
     const struct task_store *store = intake->config.store;
     struct task_intake_request *request = intake->request;
@@ -159,10 +160,10 @@ static enum rc submit(struct task_intake *intake, struct err *err)
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < request->count; i++) {
-        struct room *room;
+        struct cached_scene *scene;
 
         if (!request->items[i].bad)
-            rc = item_look(intake, i, &room, err);
+            rc = check_item(intake, i, &scene, err);
         if (rc == RC_OK && !request->items[i].bad)
             intake->tasks[count++] = request->items[i].task;
     }
@@ -170,97 +171,98 @@ static enum rc submit(struct task_intake *intake, struct err *err)
         return rc;
     rc = store->append(store->ctx, intake->tasks, count, intake->tickets, err);
     if (rc == RC_OK)
-        tickets_give(intake);
+        set_tickets(intake);
     return rc;
 }
 
-struct putting {
+struct output {
     struct buf *body;
     size_t rows;
     bool whole;
     bool parked;
 };
 
-static enum rc view_put(void *ctx, const struct retry_view *view, struct err *err)
+static enum rc put_view(void *ctx, const struct retry_view *view, struct err *err)
 {
-    struct putting *putting = ctx;
+    struct output *output = ctx;
 
     (void)err;
-    if (putting->whole && !view->outcome && view->state == TASK_PARKED) {
-        putting->parked = true; /* the history has all of it */
+    if (output->whole && !view->outcome && view->state == TASK_PARKED) {
+        output->parked = true; /* the history has the whole task */
         return RC_OK;
     }
-    if (putting->rows++ > 0)
-        buf_char(putting->body, ',');
-    task_json_put(putting->body, view, putting->whole);
-    if (putting->whole)
-        buf_text_put(putting->body, putting->parked ? ",\"parked\":true" : ",\"parked\":false");
+    if (output->rows++ > 0)
+        buf_char(output->body, ',');
+    task_json_put(output->body, view, output->whole);
+    if (output->whole)
+        buf_text_put(output->body, output->parked ? ",\"parked\":true" : ",\"parked\":false");
     else
-        buf_char(putting->body, '}');
+        buf_char(output->body, '}');
     return RC_OK;
 }
 
-static enum rc attempt_put(void *ctx, const struct retry_attempt_view *attempt, struct err *err)
+static enum rc put_attempt(void *ctx, const struct retry_attempt_view *attempt, struct err *err)
 {
-    struct putting *putting = ctx;
+    struct output *output = ctx;
 
     (void)err;
-    if (putting->rows++ > 0)
-        buf_char(putting->body, ',');
-    task_json_put_attempt(putting->body, attempt);
+    if (output->rows++ > 0)
+        buf_char(output->body, ',');
+    task_json_put_attempt(output->body, attempt);
     return RC_OK;
 }
 
-static enum rc list(struct task_intake *intake, struct err *err)
+static enum rc list_tasks(struct task_intake *intake, struct err *err)
 {
     const struct task_store *store = intake->config.store;
     struct task_intake_request *request = intake->request;
-    struct putting putting = {.body = &request->body};
+    struct output output = {.body = &request->body};
     struct retry_page page;
     enum rc rc;
 
     buf_reset(&request->body);
     buf_text_put(&request->body, "{\"tasks\":[");
     rc = store->find(store->ctx, request->ended, &request->filter, false, request->rows_max,
-                     view_put, &putting, &page, err);
+                     put_view, &output, &page, err);
     if (rc == RC_OK)
         buf_print(&request->body, "],\"more\":%s,\"after\":%" PRId64 "}",
                   page.more ? "true" : "false", page.after);
     return rc;
 }
 
-static enum rc show(struct task_intake *intake, struct err *err)
+static enum rc show_task(struct task_intake *intake, struct err *err)
 {
     const struct task_store *store = intake->config.store;
     struct task_intake_request *request = intake->request;
-    struct putting putting = {.body = &request->body, .whole = true};
+    struct output output = {.body = &request->body, .whole = true};
     struct retry_page page;
     enum rc rc;
 
     buf_reset(&request->body);
     request->filter.ids = &request->id;
     request->filter.id_count = 1;
-    rc = store->find(store->ctx, false, &request->filter, true, 1, view_put, &putting, &page, err);
-    if (rc == RC_OK && putting.rows == 0)
-        rc = store->find(store->ctx, true, &request->filter, true, 1, view_put, &putting, &page,
-                         err);
+    rc = store->find(store->ctx, false, &request->filter, true, 1, put_view, &output, &page, err);
+    if (rc == RC_OK && output.rows == 0)
+        rc =
+            store->find(store->ctx, true, &request->filter, true, 1, put_view, &output, &page, err);
     if (rc != RC_OK)
         return rc;
-    if (putting.rows == 0) {
+    if (output.rows == 0) {
         request->failed = true;
         request_fault_set(&request->fault, REQUEST_FAULT_NOT_FOUND,
                           "there is no task %" PRId64 " in the groups of this token", request->id);
         return RC_OK;
     }
-    putting.rows = 0;
+    output.rows = 0;
     buf_text_put(&request->body, ",\"attempts\":[");
-    rc = store->attempts(store->ctx, request->id, attempt_put, &putting, err);
+    rc = store->attempts(store->ctx, request->id, put_attempt, &output, err);
     buf_text_put(&request->body, "]}");
     return rc;
 }
 
-/* A right or a table that is missing is no reason to take the votes down with it. */
-static void request_break(struct task_intake *intake, const struct err *err)
+/* Fails the request but not the role: votes work even if a privilege on the retry queue or one of
+ * its tables is missing. */
+static void fail_request(struct task_intake *intake, const struct err *err)
 {
     if (!intake->broken)
         log_error(LOG_ERROR, "task_intake_failed", err,
@@ -269,43 +271,43 @@ static void request_break(struct task_intake *intake, const struct err *err)
     intake->request->failed = true;
     request_fault_set(
         &intake->request->fault, REQUEST_FAULT_AWAY,
-        "the retry queue cannot be used here, the server's log says why; nothing was done");
+        "the retry queue cannot be used, the log of the server has the reason; nothing was done");
 }
 
-static void request_reject(struct task_intake *intake, const struct err *err)
+static void reject_request(struct task_intake *intake, const struct err *err)
 {
     intake->request->failed = true;
     request_fault_set(&intake->request->fault, REQUEST_FAULT_REFUSED, "%s; nothing was done",
                       err->code == 0 ? err->text : "the database refuses one of the tasks");
 }
 
-static enum rc hand_attempt(void *ctx, bool *finished, struct err *err)
+static enum rc try_request(void *ctx, bool *finished, struct err *err)
 {
     struct task_intake *intake = ctx;
     enum rc rc = RC_OK;
 
     switch (intake->request->kind) {
     case TASK_INTAKE_SUBMIT:
-        rc = submit(intake, err);
+        rc = submit_tasks(intake, err);
         break;
     case TASK_INTAKE_LIST:
-        rc = list(intake, err);
+        rc = list_tasks(intake, err);
         break;
     case TASK_INTAKE_SHOW:
-        rc = show(intake, err);
+        rc = show_task(intake, err);
         break;
     }
     *finished = rc != RC_RETRY;
     if (rc == RC_FATAL)
-        request_break(intake, err);
+        fail_request(intake, err);
     if (rc == RC_REJECT)
-        request_reject(intake, err);
+        reject_request(intake, err);
     if (rc == RC_OK)
         intake->broken = false;
     return rc == RC_RETRY ? RC_RETRY : RC_OK;
 }
 
-static void hand_finished(void *ctx)
+static void count_outcomes(void *ctx)
 {
     const struct task_intake_request *request = ((struct task_intake *)ctx)->request;
     int64_t made = 0;
@@ -337,9 +339,9 @@ static bool database_collided(void *ctx, const struct err *err)
 }
 
 static const struct worker_ops ops = {
-    .set = hand_set,
-    .attempt = hand_attempt,
-    .finished = hand_finished,
+    .set = set_request,
+    .attempt = try_request,
+    .finished = count_outcomes,
     .ping = database_ping,
     .collided = database_collided,
 };
@@ -379,8 +381,8 @@ void task_intake_close(struct task_intake *intake)
     if (!intake)
         return;
     worker_done(&intake->worker);
-    for (size_t i = 0; i < ROOMS; i++)
-        buf_done(&intake->rooms[i].options);
+    for (size_t i = 0; i < SCENES_MAX; i++)
+        buf_done(&intake->scenes[i].options);
     free(intake);
 }
 

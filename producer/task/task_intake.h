@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes in tasks for the retry queue and answers about them: a worker of the task queue. Decides
- * which tasks are refused because their scene is full or their handler does not take them. Requests
- * belong to any thread until they are queued. */
+/* Inserts tasks into the retry queue and finds them again: a worker of the task queue. Decides
+ * which tasks are refused because their scene is full or their handler or group does not accept
+ * them. A request belongs to the thread that makes it until it is queued. */
 #ifndef PRODUCER_TASK_TASK_INTAKE_H
 #define PRODUCER_TASK_TASK_INTAKE_H
 
@@ -18,22 +18,22 @@
 
 struct retry_handlers;
 
-#define TASK_INTAKE_ROOM_MS 1000 /* so long a count of a scene's tasks is believed */
+#define TASK_INTAKE_ROOM_MS 1000 /* how long the count of a scene's tasks is used */
 
 enum task_intake_kind { TASK_INTAKE_SUBMIT, TASK_INTAKE_LIST, TASK_INTAKE_SHOW };
 
-/* entry.weight is how many tasks are submitted, or 1. After QUEUE_DONE either failed is set and
- * fault says why nothing was done, or it is answered by items, or by body. */
+/* entry.weight is the number of submitted tasks, or 1. After QUEUE_DONE either failed is set and
+ * fault has the reason why nothing was done, or items or body hold the answer. */
 struct task_intake_request {
     struct queue_entry entry; /* first */
     enum task_intake_kind kind;
-    struct task_item *items; /* of TASK_INTAKE_SUBMIT; the good ones get tickets, or become bad */
+    struct task_item *items; /* of TASK_INTAKE_SUBMIT: each good one gets a ticket or becomes bad */
     size_t count;
-    bool ended; /* of TASK_INTAKE_LIST: in the history */
+    bool ended; /* of TASK_INTAKE_LIST: tasks of the history */
     size_t rows_max;
     struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;
-    struct buf body; /* what was found, as JSON */
+    struct buf body; /* the tasks that were found, as JSON */
     bool failed;
     struct request_fault fault;
 };
@@ -42,7 +42,7 @@ struct task_intake_config {
     struct queue *queue;
     size_t shard;
     const struct task_store *store;
-    const struct retry_handlers *handlers; /* NULL: not known; borrowed */
+    const struct retry_handlers *handlers; /* borrowed; NULL: any handler is accepted */
     int64_t (*clock_ms)(void);             /* os_now_ms() */
     uint64_t (*rng)(void);                 /* os_random_u64() */
     struct stop *stop;                     /* of the process */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks for the retry queue on their way from a request to the database and back. Pure data; any
- * thread. */
+/* A task between its request, the database and the answer. Pure data; any thread. */
 #ifndef PRODUCER_TASK_TASK_ITEM_H
 #define PRODUCER_TASK_TASK_ITEM_H
 
@@ -13,7 +12,7 @@
 
 struct json_t;
 
-/* In one request. */
+/* Tasks in one request. */
 #define TASK_ITEMS_MAX 1000
 
 struct task_item {
@@ -21,9 +20,9 @@ struct task_item {
     struct json_t *tree;
     char *options;
     struct buf params;
-    bool bad; /* it will not be taken, for the reason in fault */
+    bool bad; /* it is refused for the reason in fault */
     struct request_fault fault;
-    struct retry_ticket ticket; /* of one that was taken */
+    struct retry_ticket ticket; /* of an accepted task */
 };
 
 #endif

@@ -16,8 +16,8 @@
 #define TYPE_BYTES_MAX 128
 #define BINARY_TYPE "application/octet-stream"
 
-/* One item under inspection. */
-struct look {
+/* The item that is being checked. */
+struct item_check {
     const struct task_json *tasks;
     size_t index;
     const char *text; /* of the item */
@@ -26,9 +26,9 @@ struct look {
     struct request_fault *fault;
 };
 
-static void place_set(const struct look *look, const char *field)
+static void set_place(const struct item_check *check, const char *field)
 {
-    request_fault_place(look->fault, look->tasks->array, look->index, field);
+    request_fault_place(check->fault, check->tasks->array, check->index, field);
 }
 
 bool task_json_is_name(const char *text, size_t bytes_max)
@@ -51,23 +51,23 @@ bool task_json_is_text(const char *text, size_t characters_max)
     return count > 0 && count <= characters_max;
 }
 
-static bool name_take(const struct look *look, const char *field, const json_t *value,
+static bool take_name(const struct item_check *check, const char *field, const json_t *value,
                       const char **place, size_t bytes_max)
 {
     *place = json_string_value(value);
     if (*place && task_json_is_name(*place, bytes_max))
         return true;
     if (*place)
-        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+        request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE,
                           "%s must have 1 to %zu characters of A-Z, a-z, 0-9, _ . : and -", field,
                           bytes_max);
     else
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
-    place_set(look, field);
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
+    set_place(check, field);
     return false;
 }
 
-static bool text_take(const struct look *look, const char *field, const json_t *value,
+static bool take_text(const struct item_check *check, const char *field, const json_t *value,
                       const char **place, size_t characters_max)
 {
     if (json_is_null(value))
@@ -76,56 +76,57 @@ static bool text_take(const struct look *look, const char *field, const json_t *
     if (*place && task_json_is_text(*place, characters_max))
         return true;
     if (*place)
-        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+        request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE,
                           "%s must have 1 to %zu characters", field, characters_max);
     else
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
-    place_set(look, field);
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "%s must be a text", field);
+    set_place(check, field);
     return false;
 }
 
-static bool group_take(const struct look *look, const json_t *value)
+static bool take_group(const struct item_check *check, const json_t *value)
 {
-    return name_take(look, "group", value, &look->item->task.group, RETRY_NAME_BYTES_MAX);
+    return take_name(check, "group", value, &check->item->task.group, RETRY_NAME_BYTES_MAX);
 }
 
-static bool scene_take(const struct look *look, const json_t *value)
+static bool take_scene(const struct item_check *check, const json_t *value)
 {
-    return name_take(look, "scene", value, &look->item->task.scene, RETRY_NAME_BYTES_MAX);
+    return take_name(check, "scene", value, &check->item->task.scene, RETRY_NAME_BYTES_MAX);
 }
 
-static bool handler_take(const struct look *look, const json_t *value)
+static bool take_handler(const struct item_check *check, const json_t *value)
 {
-    return name_take(look, "handler", value, &look->item->task.handler, RETRY_HANDLER_BYTES_MAX);
+    return take_name(check, "handler", value, &check->item->task.handler, RETRY_HANDLER_BYTES_MAX);
 }
 
-static bool ordering_key_take(const struct look *look, const json_t *value)
+static bool take_ordering_key(const struct item_check *check, const json_t *value)
 {
-    return text_take(look, "orderingKey", value, &look->item->task.ordering_key,
+    return take_text(check, "orderingKey", value, &check->item->task.ordering_key,
                      RETRY_ORDERING_KEY_CHARS_MAX);
 }
 
-static bool idempotency_key_take(const struct look *look, const json_t *value)
+static bool take_idempotency_key(const struct item_check *check, const json_t *value)
 {
-    return text_take(look, "idempotencyKey", value, &look->item->task.idempotency_key,
+    return take_text(check, "idempotencyKey", value, &check->item->task.idempotency_key,
                      RETRY_IDEMPOTENCY_KEY_CHARS_MAX);
 }
 
-static bool biz_no_take(const struct look *look, const json_t *value)
+static bool take_biz_no(const struct item_check *check, const json_t *value)
 {
-    return text_take(look, "bizNo", value, &look->item->task.biz_no, RETRY_BIZ_NO_CHARS_MAX);
+    return take_text(check, "bizNo", value, &check->item->task.biz_no, RETRY_BIZ_NO_CHARS_MAX);
 }
 
-/* What is written into the database is the value's own text: a number keeps its digits. */
-static char *value_text(const struct look *look, const char *field, const json_t *value)
+/* Copies the text of the value as it was sent, so that a number keeps its digits. NULL: no
+ * memory. */
+static char *copy_value(const struct item_check *check, const char *field, const json_t *value)
 {
     struct json_piece piece;
     char *text;
 
-    if (json_split_member(look->text, look->len, field, &piece)) {
+    if (json_split_member(check->text, check->len, field, &piece)) {
         text = malloc(piece.len + 1);
         if (text) {
-            memcpy(text, look->text + piece.at, piece.len);
+            memcpy(text, check->text + piece.at, piece.len);
             text[piece.len] = '\0';
         }
         return text;
@@ -133,124 +134,125 @@ static char *value_text(const struct look *look, const char *field, const json_t
     return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 }
 
-static bool options_take(const struct look *look, const json_t *value)
+static bool take_options(const struct item_check *check, const json_t *value)
 {
-    struct task_item *item = look->item;
+    struct task_item *item = check->item;
 
     if (!json_is_object(value)) {
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "options must be an object");
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "options must be an object");
     } else {
-        item->options = value_text(look, "options", value);
+        item->options = copy_value(check, "options", value);
         item->task.options = item->options;
         if (item->options && strlen(item->options) <= RETRY_OPTIONS_BYTES_MAX)
             return true;
-        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
+        request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE,
                           "options must have %d bytes at most", RETRY_OPTIONS_BYTES_MAX);
     }
-    place_set(look, "options");
+    set_place(check, "options");
     return false;
 }
 
-static bool params_keep(const struct look *look, const char *field)
+static bool keep_params(const struct item_check *check, const char *field)
 {
-    struct task_item *item = look->item;
+    struct task_item *item = check->item;
 
     if (!item->params.failed && item->params.len <= RETRY_PARAMS_BYTES_MAX) {
         item->task.params = buf_text(&item->params);
         item->task.params_len = item->params.len;
         return true;
     }
-    request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE,
-                      "%s must stand for %zu bytes at most", field, RETRY_PARAMS_BYTES_MAX);
-    place_set(look, field);
+    request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE, "%s may have %zu bytes at most",
+                      field, RETRY_PARAMS_BYTES_MAX);
+    set_place(check, field);
     return false;
 }
 
-static bool params_take(const struct look *look, const json_t *value)
+static bool take_params(const struct item_check *check, const json_t *value)
 {
-    char *text = value_text(look, "params", value);
+    char *text = copy_value(check, "params", value);
 
     if (text)
-        buf_text_put(&look->item->params, text);
+        buf_text_put(&check->item->params, text);
     else
-        look->item->params.failed = true;
+        check->item->params.failed = true;
     free(text);
-    return params_keep(look, "params");
+    return keep_params(check, "params");
 }
 
-static bool params_base64_take(const struct look *look, const json_t *value)
+static bool take_params_base64(const struct item_check *check, const json_t *value)
 {
-    struct task_item *item = look->item;
+    struct task_item *item = check->item;
 
     if (item->task.params) {
-        request_fault_set(look->fault, REQUEST_FAULT_DUPLICATE,
-                          "there may be params or paramsBase64, not both");
+        request_fault_set(check->fault, REQUEST_FAULT_DUPLICATE,
+                          "params and paramsBase64 exclude each other");
     } else if (!json_is_string(value)) {
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "paramsBase64 must be a text");
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "paramsBase64 must be a text");
     } else if (!base64_take(&item->params, json_string_value(value), json_string_length(value))) {
-        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "paramsBase64 is no base64");
+        request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE, "paramsBase64 is not base64");
     } else {
         if (!item->task.params_type)
             item->task.params_type = BINARY_TYPE;
-        return params_keep(look, "paramsBase64");
+        return keep_params(check, "paramsBase64");
     }
-    place_set(look, "paramsBase64");
+    set_place(check, "paramsBase64");
     return false;
 }
 
-static bool params_type_take(const struct look *look, const json_t *value)
+static bool take_params_type(const struct item_check *check, const json_t *value)
 {
     const char *type = json_string_value(value);
 
     if (type && *type && strlen(type) <= TYPE_BYTES_MAX) {
-        look->item->task.params_type = type;
+        check->item->task.params_type = type;
         while (*type >= 0x20 && *type < 0x7f)
             type++;
         if (!*type)
             return true;
     }
-    request_fault_set(look->fault, type ? REQUEST_FAULT_OUT_OF_RANGE : REQUEST_FAULT_WRONG_TYPE,
+    request_fault_set(check->fault, type ? REQUEST_FAULT_OUT_OF_RANGE : REQUEST_FAULT_WRONG_TYPE,
                       "paramsType must be a text of 1 to %d printable ASCII characters",
                       TYPE_BYTES_MAX);
-    place_set(look, "paramsType");
+    set_place(check, "paramsType");
     return false;
 }
 
-static bool delay_take(const struct look *look, const json_t *value)
+static bool take_delay(const struct item_check *check, const json_t *value)
 {
     json_int_t delay = json_integer_value(value);
 
-    look->item->task.delay_ms = delay;
+    check->item->task.delay_ms = delay;
     if (json_is_integer(value) && delay >= 0 && delay <= DELAY_MS_MAX)
         return true;
-    request_fault_set(
-        look->fault, json_is_integer(value) ? REQUEST_FAULT_OUT_OF_RANGE : REQUEST_FAULT_WRONG_TYPE,
-        "delayMs must be an integer of 0 to %lld", (long long)DELAY_MS_MAX);
-    place_set(look, "delayMs");
+    request_fault_set(check->fault,
+                      json_is_integer(value) ? REQUEST_FAULT_OUT_OF_RANGE
+                                             : REQUEST_FAULT_WRONG_TYPE,
+                      "delayMs must be an integer of 0 to %lld", (long long)DELAY_MS_MAX);
+    set_place(check, "delayMs");
     return false;
 }
 
 static const struct {
     const char *name;
-    bool (*take)(const struct look *look, const json_t *value);
+    bool (*take)(const struct item_check *check, const json_t *value);
     bool must;
 } fields[] = {
-    {"group", group_take, false},
-    {"scene", scene_take, true},
-    {"handler", handler_take, true},
-    {"orderingKey", ordering_key_take, false},
-    {"idempotencyKey", idempotency_key_take, false},
-    {"bizNo", biz_no_take, false},
-    {"options", options_take, false},
-    {"params", params_take, false},
-    {"paramsType", params_type_take, false},
-    {"paramsBase64", params_base64_take, false},
-    {"delayMs", delay_take, false},
+    {"group", take_group, false},
+    {"scene", take_scene, true},
+    {"handler", take_handler, true},
+    {"orderingKey", take_ordering_key, false},
+    {"idempotencyKey", take_idempotency_key, false},
+    {"bizNo", take_biz_no, false},
+    {"options", take_options, false},
+    {"params", take_params, false},
+    {"paramsType", take_params_type, false},
+    {"paramsBase64", take_params_base64, false},
+    {"delayMs", take_delay, false},
 };
 
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
-static bool fields_known(const struct look *look, json_t *object)
+static bool check_fields(const struct item_check *check, json_t *object)
 {
     const char *name;
     json_t *value;
@@ -262,74 +264,74 @@ static bool fields_known(const struct look *look, json_t *object)
             known |= strcmp(name, fields[i].name) == 0;
         if (known)
             continue;
-        request_fault_set(look->fault, REQUEST_FAULT_UNKNOWN, "a task has no such field");
-        place_set(look, name);
+        request_fault_set(check->fault, REQUEST_FAULT_UNKNOWN, "a task has no such field");
+        set_place(check, name);
         return false;
     }
     return true;
 }
 
-static bool item_take(const struct look *look, json_t *object)
+static bool take_item(const struct item_check *check, json_t *object)
 {
     if (!json_is_object(object)) {
-        request_fault_set(look->fault, REQUEST_FAULT_WRONG_TYPE, "a task must be an object");
-        place_set(look, NULL);
+        request_fault_set(check->fault, REQUEST_FAULT_WRONG_TYPE, "a task must be an object");
+        set_place(check, NULL);
         return false;
     }
-    if (!fields_known(look, object))
+    if (!check_fields(check, object))
         return false;
     for (size_t i = 0; i < FIELDS; i++) {
         const json_t *value = json_object_get(object, fields[i].name);
 
-        if (value && !fields[i].take(look, value))
+        if (value && !fields[i].take(check, value))
             return false;
         if (value || !fields[i].must)
             continue;
-        request_fault_set(look->fault, REQUEST_FAULT_MISSING, "%s is missing", fields[i].name);
-        place_set(look, fields[i].name);
+        request_fault_set(check->fault, REQUEST_FAULT_MISSING, "%s is missing", fields[i].name);
+        set_place(check, fields[i].name);
         return false;
     }
     return true;
 }
 
-/* False: it is bad; *broken: not it alone, for the whole body is no JSON. RC_FATAL: no memory. */
-static enum rc item_parse(const struct look *look, size_t place, bool *broken)
+/* RC_REJECT: the item is bad; *broken: the whole body is not JSON. RC_FATAL: no memory. */
+static enum rc parse_item(const struct item_check *check, size_t place, bool *broken)
 {
     json_error_t error;
 
-    look->item->tree = json_loadb(look->text, look->len, PARSE_FLAGS, &error);
-    if (look->item->tree)
-        return item_take(look, look->item->tree) ? RC_OK : RC_REJECT;
+    check->item->tree = json_loadb(check->text, check->len, PARSE_FLAGS, &error);
+    if (check->item->tree)
+        return take_item(check, check->item->tree) ? RC_OK : RC_REJECT;
     switch ((int)json_error_code(&error)) {
     case json_error_out_of_memory:
         return RC_FATAL;
     case json_error_numeric_overflow:
-        request_fault_set(look->fault, REQUEST_FAULT_OUT_OF_RANGE, "a number is too large");
-        place_set(look, NULL);
+        request_fault_set(check->fault, REQUEST_FAULT_OUT_OF_RANGE, "a number is too large");
+        set_place(check, NULL);
         return RC_REJECT;
     default:
         *broken = true;
-        request_fault_set(look->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
+        request_fault_set(check->fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %zu: %s",
                           place + (size_t)(error.position > 0 ? error.position : 0), error.text);
         return RC_REJECT;
     }
 }
 
-static enum rc items_parse(struct task_json *tasks, struct json_split *split,
+static enum rc parse_items(struct task_json *tasks, struct json_split *split,
                            struct request_fault *fault)
 {
     for (size_t i = 0; i < tasks->count; i++) {
         struct json_piece piece = {0, split->len};
         struct task_item *item = &tasks->items[i];
-        struct look look = {.tasks = tasks, .index = i, .item = item, .fault = &item->fault};
+        struct item_check check = {.tasks = tasks, .index = i, .item = item, .fault = &item->fault};
         bool broken = false;
         enum rc rc;
 
         if (tasks->array)
             json_split_next(split, &piece);
-        look.text = split->body + piece.at;
-        look.len = piece.len;
-        rc = item_parse(&look, piece.at, &broken);
+        check.text = split->body + piece.at;
+        check.len = piece.len;
+        rc = parse_item(&check, piece.at, &broken);
         if (rc == RC_REJECT)
             item->bad = true;
         if (rc == RC_FATAL)
@@ -360,7 +362,7 @@ enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len,
     tasks->items = calloc(tasks->count, sizeof(*tasks->items));
     if (!tasks->items)
         return RC_FATAL;
-    return items_parse(tasks, &split, fault);
+    return parse_items(tasks, &split, fault);
 }
 
 void task_json_done(struct task_json *tasks)
@@ -409,7 +411,7 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct req
     return true;
 }
 
-static void text_put(struct buf *out, const char *name, const char *text)
+static void put_text(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, ",\"%s\":", name);
     if (text)
@@ -418,7 +420,7 @@ static void text_put(struct buf *out, const char *name, const char *text)
         buf_text_put(out, "null");
 }
 
-static void number_put(struct buf *out, const char *name, int64_t number, bool known)
+static void put_number(struct buf *out, const char *name, int64_t number, bool known)
 {
     buf_print(out, ",\"%s\":", name);
     if (known)
@@ -427,7 +429,7 @@ static void number_put(struct buf *out, const char *name, int64_t number, bool k
         buf_text_put(out, "null");
 }
 
-static bool json_value_put(struct buf *out, const char *name, const void *text, size_t len)
+static bool put_json_value(struct buf *out, const char *name, const void *text, size_t len)
 {
     json_t *value = len > 0 ? json_loadb(text, len, PARSE_FLAGS, NULL) : NULL;
 
@@ -439,16 +441,16 @@ static bool json_value_put(struct buf *out, const char *name, const void *text, 
     return true;
 }
 
-static void whole_put(struct buf *out, const struct retry_view *view)
+static void put_whole(struct buf *out, const struct retry_view *view)
 {
     bool json = strncmp(view->params_type, "application/json", 16) == 0;
 
-    if (!view->options || !json_value_put(out, "options", view->options, strlen(view->options)))
-        text_put(out, "options", view->options);
-    text_put(out, "paramsType", view->params_type);
+    if (!view->options || !put_json_value(out, "options", view->options, strlen(view->options)))
+        put_text(out, "options", view->options);
+    put_text(out, "paramsType", view->params_type);
     if (!view->params) {
         buf_text_put(out, ",\"params\":null");
-    } else if (!json || !json_value_put(out, "params", view->params, view->params_len)) {
+    } else if (!json || !put_json_value(out, "params", view->params, view->params_len)) {
         buf_text_put(out, ",\"paramsBase64\":\"");
         base64_put(out, view->params, view->params_len);
         buf_char(out, '"');
@@ -461,35 +463,35 @@ void task_json_put(struct buf *out, const struct retry_view *view, bool whole)
 
     buf_text_put(out, "{\"id\":");
     buf_i64(out, view->id);
-    text_put(out, "group", view->group);
-    text_put(out, "scene", view->scene);
-    text_put(out, "handler", view->handler);
-    text_put(out, "state", active ? task_state_name(view->state) : view->outcome);
-    text_put(out, "orderingKey", view->ordering_key);
-    text_put(out, "idempotencyKey", view->idempotency_key);
-    text_put(out, "bizNo", view->biz_no);
-    number_put(out, "failures", view->attempts, true);
-    text_put(out, "reasonClass", view->reason_class[0] ? view->reason_class : NULL);
-    text_put(out, "reason", view->reason[0] ? view->reason : NULL);
-    number_put(out, "nextAt", view->next_ms, active && view->state == TASK_WAITING);
-    number_put(out, "madeAt", view->made_ms, true);
-    number_put(out, "endedAt", view->ended_ms, !active);
-    number_put(out, "parentId", view->parent_id, view->parent_id != 0);
-    number_put(out, "requeuedAs", view->requeued_as, view->requeued_as != 0);
-    number_put(out, "step", view->step, true);
+    put_text(out, "group", view->group);
+    put_text(out, "scene", view->scene);
+    put_text(out, "handler", view->handler);
+    put_text(out, "state", active ? task_state_name(view->state) : view->outcome);
+    put_text(out, "orderingKey", view->ordering_key);
+    put_text(out, "idempotencyKey", view->idempotency_key);
+    put_text(out, "bizNo", view->biz_no);
+    put_number(out, "failures", view->attempts, true);
+    put_text(out, "reasonClass", view->reason_class[0] ? view->reason_class : NULL);
+    put_text(out, "reason", view->reason[0] ? view->reason : NULL);
+    put_number(out, "nextAt", view->next_ms, active && view->state == TASK_WAITING);
+    put_number(out, "madeAt", view->made_ms, true);
+    put_number(out, "endedAt", view->ended_ms, !active);
+    put_number(out, "parentId", view->parent_id, view->parent_id != 0);
+    put_number(out, "requeuedAs", view->requeued_as, view->requeued_as != 0);
+    put_number(out, "step", view->step, true);
     if (whole)
-        whole_put(out, view);
+        put_whole(out, view);
 }
 
 void task_json_put_attempt(struct buf *out, const struct retry_attempt_view *attempt)
 {
     buf_text_put(out, "{\"at\":");
     buf_i64(out, attempt->at_ms);
-    number_put(out, "tookMs", attempt->took_ms, true);
-    text_put(out, "by", attempt->owner);
-    number_put(out, "step", attempt->step, true);
-    text_put(out, "outcome", attempt->outcome);
-    text_put(out, "reasonClass", attempt->reason_class[0] ? attempt->reason_class : NULL);
-    text_put(out, "reason", attempt->reason[0] ? attempt->reason : NULL);
+    put_number(out, "tookMs", attempt->took_ms, true);
+    put_text(out, "by", attempt->owner);
+    put_number(out, "step", attempt->step, true);
+    put_text(out, "outcome", attempt->outcome);
+    put_text(out, "reasonClass", attempt->reason_class[0] ? attempt->reason_class : NULL);
+    put_text(out, "reason", attempt->reason[0] ? attempt->reason : NULL);
     buf_char(out, '}');
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Tasks as JSON, in and out. A body is one task or an array of 1..1000:
+/* Tasks as JSON, requests and answers. A body is one task or an array of 1..1000:
  *
  *     {"scene":"mail","handler":"http","params":{"to":"a@example.org"},"bizNo":"4711"}
  *
- * scene and handler must be there; group, orderingKey, idempotencyKey, bizNo, options (an object),
- * params (any JSON value, kept as its text) or paramsBase64, paramsType and delayMs may be. The
- * answer is {"id":17,"existed":false}, an array for an array, in the same order. In an array a bad
- * item fails alone, and an error (producer/http/request_fault.h) stands in its place. Pure; any
+ * scene and handler are required; group, orderingKey, idempotencyKey, bizNo, options (an object),
+ * params (any JSON value, kept as its text) or paramsBase64, paramsType and delayMs are optional.
+ * The answer is {"id":17,"existed":false}, an array for an array, in the same order. In an array a
+ * bad item fails alone, and an error (producer/http/request_fault.h) stands in its place. Pure; any
  * thread. */
 #ifndef PRODUCER_TASK_TASK_JSON_H
 #define PRODUCER_TASK_TASK_JSON_H
@@ -25,8 +25,8 @@ struct task_json {
     struct task_item *items;
 };
 
-/* Sets up `tasks`, which task_json_done() ends in every case. RC_REJECT: the whole body is refused
- * for the reason in *fault. RC_FATAL: no memory. */
+/* Sets up `tasks`, which the caller frees with task_json_done() after any result. RC_REJECT: the
+ * whole body is refused for the reason in *fault. RC_FATAL: no memory. */
 enum rc task_json_parse(struct task_json *tasks, const char *body, size_t len,
                         struct request_fault *fault);
 void task_json_done(struct task_json *tasks);
@@ -36,17 +36,17 @@ void task_json_done(struct task_json *tasks);
 bool task_json_is_name(const char *text, size_t bytes_max);
 bool task_json_is_text(const char *text, size_t characters_max);
 
-/* How many are good. */
+/* The number of good tasks. */
 size_t task_json_good(const struct task_json *tasks);
 
-/* Appends the answer, once every good one has its ticket. The fault of a task that came alone is
- * not written: false, and *fault says it. */
+/* Appends the answer when every good task has its ticket. False: the body was one task, which is
+ * refused for the reason in *fault; nothing was appended. */
 bool task_json_answer(const struct task_json *tasks, struct buf *out, struct request_fault *fault);
 
-/* Appends a task that was found, without the '}' at its end; whole: with options and params, which
- * is the JSON value if it is one, else paramsBase64. */
+/* Appends a task without its closing '}'. whole: with options and parameters, as params if they are
+ * JSON, otherwise as paramsBase64. */
 void task_json_put(struct buf *out, const struct retry_view *view, bool whole);
-/* Appends one of its attempts. */
+/* Appends one attempt of a task. */
 void task_json_put_attempt(struct buf *out, const struct retry_attempt_view *attempt);
 
 #endif

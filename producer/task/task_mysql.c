@@ -10,7 +10,7 @@ struct task_mysql {
     struct task_store ops;
 };
 
-/* Of no table: an installation that does not use the queue may lack the rights on it. */
+/* Reads no table: an installation without the retry queue may lack the privileges on its tables. */
 static enum rc store_ping(void *ctx, struct err *err)
 {
     return db_run(((struct task_mysql *)ctx)->db, "DO 0", err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ops for tasks on a MySQL or MariaDB connection. One thread at a time. */
+/* The ops of the task intake on a MySQL or MariaDB connection. One thread at a time. */
 #ifndef PRODUCER_TASK_TASK_MYSQL_H
 #define PRODUCER_TASK_TASK_MYSQL_H
 
@@ -17,7 +17,7 @@ void task_mysql_close(struct task_mysql *store);
 /* The ops; valid until the close. */
 const struct task_store *task_mysql_ops(const struct task_mysql *store);
 
-/* Ends the statement that runs now, from another thread. */
+/* Ends the statement that is running. Any thread. */
 void task_mysql_interrupt(struct task_mysql *store);
 
 #endif

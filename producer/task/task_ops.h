@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What taking in tasks for the retry queue, and answering about them, needs of a database. One
- * thread at a time. */
+/* What the task intake needs of a database. One thread at a time. */
 #ifndef PRODUCER_TASK_TASK_OPS_H
 #define PRODUCER_TASK_TASK_OPS_H
 
@@ -23,7 +22,7 @@ struct task_store {
                     size_t handler_count, struct retry_room *room, struct buf *options,
                     struct err *err);
 
-    /* The group of this name; *found: there is one. */
+    /* Reads the group of this name; *found: whether there is one. */
     enum rc (*group)(void *ctx, const char *name, struct retry_group *group, bool *found,
                      struct err *err);
 
@@ -41,7 +40,8 @@ struct task_store {
                                               struct err *err),
                         void *attempt_ctx, struct err *err);
 
-    /* After RC_RETRY: does another transaction stand in our way only now? */
+    /* After RC_RETRY. True: a collision with another transaction. False: the database cannot be
+     * reached. */
     bool (*collided)(void *ctx, const struct err *err);
 };
 
