@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks after the lanes that this process writes: is the number in the database its own, and does a
- * live relay serve each of them? A lane that nobody serves is told of only after a grace of the
- * relays' lease time, so that a take-over, and roles that start in any order, are no alarm. The
- * step belongs to one thread; any thread may read what it found. */
+/* Checks the lanes that this process writes: the number of lanes in the database must be its own,
+ * and a live relay must serve each lane. A lane without a relay is reported after the lease time of
+ * the relays, so that a take-over, or roles that start in any order, cause no alarm. The step
+ * belongs to one thread; any thread may read the conditions. */
 #ifndef PRODUCER_LANE_WATCH_H
 #define PRODUCER_LANE_WATCH_H
 
@@ -17,7 +17,7 @@
 
 struct lane_watch_ops {
     void *ctx;
-    /* lanes, and which of them are served. */
+    /* Reads the number of lanes, and which of them a live relay serves. */
     enum rc (*look)(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err);
 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the one who was turned away for fullness is told: the queue turns over in far less. */
+/* The wait that a full queue suggests; it empties in far less time. */
 #define FULL_WAIT_MS 1000
 
 struct list {
@@ -28,14 +28,14 @@ struct queue {
     struct queue_config config;
     pthread_mutex_t lock; /* guards all below, and the queue's part of its entries */
     struct shard *shards;
-    size_t weight;  /* of what waits in all shards */
-    size_t running; /* entries in workers' hands */
+    size_t weight;  /* that waits in all shards */
+    size_t running; /* entries that workers have taken */
     struct breaker breaker;
     bool closed;
     struct condition database; /* has a lock of its own */
 };
 
-static void list_add(struct list *list, struct queue_entry *entry)
+static void append_entry(struct list *list, struct queue_entry *entry)
 {
     entry->next = NULL;
     entry->before = list->last;
@@ -46,7 +46,7 @@ static void list_add(struct list *list, struct queue_entry *entry)
     list->last = entry;
 }
 
-static void list_remove(struct list *list, struct queue_entry *entry)
+static void remove_entry(struct list *list, struct queue_entry *entry)
 {
     if (entry->before)
         entry->before->next = entry->next;
@@ -93,7 +93,7 @@ void queue_free(struct queue *queue)
     free(queue);
 }
 
-static void weight_add(struct queue *queue, struct shard *shard, size_t weight)
+static void add_weight(struct queue *queue, struct shard *shard, size_t weight)
 {
     shard->weight += weight;
     queue->weight += weight;
@@ -101,7 +101,7 @@ static void weight_add(struct queue *queue, struct shard *shard, size_t weight)
         metric_set(queue->config.waiting, (int64_t)queue->weight);
 }
 
-static void weight_take(struct queue *queue, struct shard *shard, size_t weight)
+static void remove_weight(struct queue *queue, struct shard *shard, size_t weight)
 {
     shard->weight -= weight;
     queue->weight -= weight;
@@ -110,14 +110,14 @@ static void weight_take(struct queue *queue, struct shard *shard, size_t weight)
 }
 
 /* An empty queue takes any entry, however heavy. */
-static enum queue_verdict put_verdict(const struct queue *queue, const struct queue_entry *entry,
-                                      int64_t now_ms, int64_t *wait_ms)
+static enum queue_verdict judge_put(const struct queue *queue, const struct queue_entry *entry,
+                                    int64_t now_ms, int64_t *wait_ms)
 {
     if (queue->closed)
         return QUEUE_STOPPING;
     if (queue->breaker.open) {
         *wait_ms = breaker_wait_ms(&queue->breaker, now_ms);
-        return QUEUE_AWAY;
+        return QUEUE_UNAVAILABLE;
     }
     if (queue->weight > 0 && queue->weight + entry->weight > queue->config.weight_max) {
         *wait_ms = FULL_WAIT_MS;
@@ -136,15 +136,15 @@ enum queue_verdict queue_put(struct queue *queue, size_t shard, struct queue_ent
     assert(shard < queue->config.shards && entry->weight > 0);
     *wait_ms = 0;
     pthread_mutex_lock(&queue->lock);
-    verdict = put_verdict(queue, entry, now_ms, wait_ms);
+    verdict = judge_put(queue, entry, now_ms, wait_ms);
     if (verdict == QUEUE_TAKEN) {
         entry->deadline_ms = now_ms + queue->config.timeout_ms;
         entry->answered = false;
         entry->holders = 1;
         wake = !mine->waiting.first;
-        list_add(&mine->waiting, entry);
+        append_entry(&mine->waiting, entry);
         mine->load += entry->weight;
-        weight_add(queue, mine, entry->weight);
+        add_weight(queue, mine, entry->weight);
     }
     pthread_mutex_unlock(&queue->lock);
     if (wake && queue->config.wake)
@@ -165,39 +165,40 @@ size_t queue_shard_least(struct queue *queue)
     return least;
 }
 
-/* Takes the first waiting entry out if its time is up (or `any`). With the lock held. */
-static struct queue_entry *waiting_pop(struct queue *queue, struct shard *shard, int64_t now_ms,
+/* Removes the first waiting entry if its deadline has passed, or if `any`. The caller holds the
+ * lock. */
+static struct queue_entry *pop_waiting(struct queue *queue, struct shard *shard, int64_t now_ms,
                                        bool any)
 {
     struct queue_entry *entry = shard->waiting.first;
 
     if (!entry || (!any && now_ms < entry->deadline_ms))
         return NULL;
-    list_remove(&shard->waiting, entry);
+    remove_entry(&shard->waiting, entry);
     shard->load -= entry->weight;
-    weight_take(queue, shard, entry->weight);
+    remove_weight(queue, shard, entry->weight);
     return entry;
 }
 
-static void entry_end(struct queue_entry *entry, enum queue_end end)
+static void end_entry(struct queue_entry *entry, enum queue_end end)
 {
     entry->answer(entry, end);
     entry->release(entry);
 }
 
-/* Ends what waits in a shard and is late (or all of it). */
-static void waiting_end(struct queue *queue, struct shard *shard, int64_t now_ms, bool any,
+/* Ends the waiting entries of a shard that are past their deadline, or all of them if `any`. */
+static void end_waiting(struct queue *queue, struct shard *shard, int64_t now_ms, bool any,
                         enum queue_end end)
 {
     struct queue_entry *entry;
 
     for (;;) {
         pthread_mutex_lock(&queue->lock);
-        entry = waiting_pop(queue, shard, now_ms, any);
+        entry = pop_waiting(queue, shard, now_ms, any);
         pthread_mutex_unlock(&queue->lock);
         if (!entry)
             return;
-        entry_end(entry, end);
+        end_entry(entry, end);
     }
 }
 
@@ -206,13 +207,13 @@ struct queue_entry *queue_take(struct queue *queue, size_t shard, size_t room, i
     struct shard *mine = &queue->shards[shard];
     struct queue_entry *entry;
 
-    waiting_end(queue, mine, now_ms, false, QUEUE_LATE);
+    end_waiting(queue, mine, now_ms, false, QUEUE_LATE);
     pthread_mutex_lock(&queue->lock);
     entry = mine->waiting.first;
     if (entry && entry->weight <= room) {
-        list_remove(&mine->waiting, entry);
-        weight_take(queue, mine, entry->weight);
-        list_add(&mine->running, entry);
+        remove_entry(&mine->waiting, entry);
+        remove_weight(queue, mine, entry->weight);
+        append_entry(&mine->running, entry);
         queue->running++;
     } else {
         entry = NULL;
@@ -231,8 +232,8 @@ bool queue_answered(struct queue *queue, struct queue_entry *entry)
     return answered;
 }
 
-/* The last of worker and expirer releases it. */
-static void entry_let_go(struct queue *queue, struct queue_entry *entry)
+/* The last holder, worker or queue_expire(), releases the entry. */
+static void release_entry(struct queue *queue, struct queue_entry *entry)
 {
     bool last;
 
@@ -250,17 +251,18 @@ void queue_finish(struct queue *queue, size_t shard, struct queue_entry *entry, 
     pthread_mutex_lock(&queue->lock);
     answer = !entry->answered;
     entry->answered = true;
-    list_remove(&queue->shards[shard].running, entry);
+    remove_entry(&queue->shards[shard].running, entry);
     queue->shards[shard].load -= entry->weight;
     queue->running--;
     pthread_mutex_unlock(&queue->lock);
     if (answer)
         entry->answer(entry, end);
-    entry_let_go(queue, entry);
+    release_entry(queue, entry);
 }
 
-/* The first late entry in the worker's hands that has no answer yet, held for us. */
-static struct queue_entry *running_late(struct queue *queue, struct shard *shard, int64_t now_ms)
+/* The first entry that a worker has taken and that is past its deadline without an answer. The
+ * caller becomes one of its holders. */
+static struct queue_entry *find_late(struct queue *queue, struct shard *shard, int64_t now_ms)
 {
     struct queue_entry *entry;
 
@@ -279,8 +281,8 @@ static struct queue_entry *running_late(struct queue *queue, struct shard *shard
     return entry;
 }
 
-/* Entries come and are taken in the order of their deadlines: the first unanswered one is next. */
-static int64_t list_wait_ms(const struct list *list, int64_t now_ms, int64_t wait_ms)
+/* Entries are in the order of their deadlines: the first unanswered one is the next. */
+static int64_t compute_wait_ms(const struct list *list, int64_t now_ms, int64_t wait_ms)
 {
     for (const struct queue_entry *entry = list->first; entry; entry = entry->next) {
         if (entry->answered)
@@ -298,14 +300,14 @@ int64_t queue_expire(struct queue *queue, int64_t now_ms)
         struct shard *shard = &queue->shards[i];
         struct queue_entry *entry;
 
-        waiting_end(queue, shard, now_ms, false, QUEUE_LATE);
-        while ((entry = running_late(queue, shard, now_ms)) != NULL) {
+        end_waiting(queue, shard, now_ms, false, QUEUE_LATE);
+        while ((entry = find_late(queue, shard, now_ms)) != NULL) {
             entry->answer(entry, QUEUE_UNKNOWN);
-            entry_let_go(queue, entry);
+            release_entry(queue, entry);
         }
         pthread_mutex_lock(&queue->lock);
-        wait_ms = list_wait_ms(&shard->waiting, now_ms, wait_ms);
-        wait_ms = list_wait_ms(&shard->running, now_ms, wait_ms);
+        wait_ms = compute_wait_ms(&shard->waiting, now_ms, wait_ms);
+        wait_ms = compute_wait_ms(&shard->running, now_ms, wait_ms);
         pthread_mutex_unlock(&queue->lock);
     }
     return wait_ms > 0 ? wait_ms : 1;
@@ -321,7 +323,7 @@ void queue_close(struct queue *queue)
 void queue_drop(struct queue *queue)
 {
     for (size_t i = 0; i < queue->config.shards; i++)
-        waiting_end(queue, &queue->shards[i], 0, true, QUEUE_CLOSED);
+        end_waiting(queue, &queue->shards[i], 0, true, QUEUE_CLOSED);
 }
 
 size_t queue_waiting(struct queue *queue)
@@ -385,12 +387,12 @@ void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, const struc
     condition_fail(&queue->database, now_ms, err);
 }
 
-bool queue_is_away(struct queue *queue)
+bool queue_is_unavailable(struct queue *queue)
 {
-    bool away;
+    bool is_open;
 
     pthread_mutex_lock(&queue->lock);
-    away = queue->breaker.open;
+    is_open = queue->breaker.open;
     pthread_mutex_unlock(&queue->lock);
-    return away;
+    return is_open;
 }

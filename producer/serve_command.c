@@ -23,10 +23,10 @@
 #define BREAKER_BASE_MS 100
 #define BREAKER_CAP_MS 2000
 #define DRAIN_LOOK_MS 5
-/* Every worker asks the database for something at least this often, with room to spare. */
+/* Every worker uses the database more often than this. */
 #define SILENT_MS 5000
 
-/* One shard of the queues: a connection that commits, one that reads and one for tasks. */
+/* One shard of the queues: three workers, each with a connection. */
 struct shard {
     struct vote_mysql *vote_store;
     struct committer *committer;
@@ -41,7 +41,7 @@ struct shard {
 
 struct serve {
     struct role_env env;
-    struct stop stop; /* of our threads: after the process' own, once the queues are empty */
+    struct stop stop; /* of the threads of this role: requested when the queues are empty */
     struct queue *votes;
     struct queue *reads;
     struct queue *tasks;
@@ -86,7 +86,7 @@ static int64_t expire_step(void *ctx, int64_t now_ms)
     return first_ms < tasks_ms ? first_ms : tasks_ms;
 }
 
-static enum rc queues_open(struct serve *serve, struct err *err)
+static enum rc open_queues(struct serve *serve, struct err *err)
 {
     struct queue_config config = {
         .shards = serve->shard_count,
@@ -112,7 +112,7 @@ static enum rc queues_open(struct serve *serve, struct err *err)
     return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
 }
 
-static enum rc committer_make(struct serve *serve, size_t number, struct err *err)
+static enum rc make_committer(struct serve *serve, size_t number, struct err *err)
 {
     const struct settings *settings = serve->env.settings;
     struct shard *shard = &serve->shards[number];
@@ -160,7 +160,7 @@ static enum rc make_totals_reader(struct serve *serve, size_t number, struct err
                      &serve->stop, err);
 }
 
-static enum rc task_intake_make(struct serve *serve, size_t number, struct err *err)
+static enum rc make_task_intake(struct serve *serve, size_t number, struct err *err)
 {
     struct shard *shard = &serve->shards[number];
     struct task_intake_config config = {
@@ -182,7 +182,7 @@ static enum rc task_intake_make(struct serve *serve, size_t number, struct err *
     return loop_init(&shard->task_loop, "task", task_intake_step, shard->intake, &serve->stop, err);
 }
 
-static enum rc lanes_look(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
+static enum rc read_lanes(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
 {
     struct serve *serve = ctx;
     enum rc rc = lanes_read(serve->watch_db, lanes, err);
@@ -190,10 +190,10 @@ static enum rc lanes_look(void *ctx, struct lanes *lanes, bool served[LANES_MAX]
     return rc == RC_OK ? lanes_served(serve->watch_db, 0, served, err) : rc;
 }
 
-static enum rc watch_make(struct serve *serve, struct err *err)
+static enum rc make_lane_watch(struct serve *serve, struct err *err)
 {
     const struct settings *settings = serve->env.settings;
-    const struct lane_watch_ops ops = {serve, lanes_look};
+    const struct lane_watch_ops ops = {serve, read_lanes};
     enum rc rc = db_open(&serve->watch_db, &settings->mysql, err);
 
     if (rc != RC_OK)
@@ -232,7 +232,7 @@ static void serve_close(void *role)
     free(serve);
 }
 
-static enum rc serve_open_parts(struct serve *serve, struct err *err)
+static enum rc open_parts(struct serve *serve, struct err *err)
 {
     enum rc rc = stop_init(&serve->stop, err);
 
@@ -240,17 +240,17 @@ static enum rc serve_open_parts(struct serve *serve, struct err *err)
     if (rc == RC_OK && !serve->shards)
         rc = err_fail(err, RC_FATAL, 0, "no memory for %zu committers", serve->shard_count);
     if (rc == RC_OK)
-        rc = queues_open(serve, err);
+        rc = open_queues(serve, err);
     if (rc == RC_OK)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
     if (rc == RC_OK)
-        rc = watch_make(serve, err);
+        rc = make_lane_watch(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
-        rc = committer_make(serve, i, err);
+        rc = make_committer(serve, i, err);
         if (rc == RC_OK)
             rc = make_totals_reader(serve, i, err);
         if (rc == RC_OK)
-            rc = task_intake_make(serve, i, err);
+            rc = make_task_intake(serve, i, err);
     }
     return rc;
 }
@@ -264,7 +264,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     serve->env = *env;
     serve->shard_count = (size_t)env->settings->api.committers;
-    rc = serve_open_parts(serve, err);
+    rc = open_parts(serve, err);
     if (rc != RC_OK)
         serve_close(serve);
     else
@@ -272,9 +272,9 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     return rc;
 }
 
-/* Answers whatever is still in a hand: nobody may be left without an answer when the server
- * goes. */
-static void threads_join(struct serve *serve)
+/* Closing the workers answers the requests that they still have: every request must be answered
+ * before the HTTP server closes. */
+static void join_threads(struct serve *serve)
 {
     stop_request(&serve->stop);
     for (size_t i = 0; i < serve->shard_count; i++) {
@@ -319,7 +319,7 @@ static enum rc serve_start(void *role, struct err *err)
     if (rc == RC_OK)
         rc = api_open(&serve->api, &config, err);
     if (rc != RC_OK)
-        threads_join(serve);
+        join_threads(serve);
     else
         log_event(LOG_INFO, "api_listening", "listen=%s port=%d scheme=%s committers=%zu",
                   serve->env.settings->api.listen, api_port(serve->api), api_scheme(serve->api),
@@ -327,10 +327,10 @@ static enum rc serve_start(void *role, struct err *err)
     return rc;
 }
 
-static void database_health(struct health *health, struct queue *queue, int64_t silent_ms,
+static void report_database(struct health *health, struct queue *queue, int64_t silent_ms,
                             const struct serve *serve, const char *name)
 {
-    if (queue_is_away(queue))
+    if (queue_is_unavailable(queue))
         health_bad(health, name, "cannot be reached or does not take the work; the log says why");
     else if (silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS)
         health_bad(health, name, "has not answered a statement for %" PRId64 " s",
@@ -339,7 +339,7 @@ static void database_health(struct health *health, struct queue *queue, int64_t 
         health_good(health, name);
 }
 
-static void queue_health(struct health *health, struct queue *queue, const char *name)
+static void report_queue(struct health *health, struct queue *queue, const char *name)
 {
     if (queue_is_full(queue))
         health_bad(health, name, "full, %zu wait", queue_waiting(queue));
@@ -347,7 +347,7 @@ static void queue_health(struct health *health, struct queue *queue, const char 
         health_good(health, name);
 }
 
-static void lanes_health(struct health *health, struct serve *serve)
+static void report_lanes(struct health *health, struct serve *serve)
 {
     struct err err;
 
@@ -359,7 +359,7 @@ static void lanes_health(struct health *health, struct serve *serve)
         health_good(health, "lanes");
 }
 
-static int64_t silent_ms(struct loop *loop)
+static int64_t measure_silence_ms(struct loop *loop)
 {
     return os_now_ms() - atomic_load(&loop->beat_ms);
 }
@@ -371,36 +371,36 @@ static void serve_health(void *role, struct health *health)
     int64_t reads_ms = 0;
 
     for (size_t i = 0; i < serve->shard_count; i++) {
-        int64_t vote_ms = silent_ms(&serve->shards[i].commit_loop);
-        int64_t read_ms = silent_ms(&serve->shards[i].totals_loop);
+        int64_t vote_ms = measure_silence_ms(&serve->shards[i].commit_loop);
+        int64_t read_ms = measure_silence_ms(&serve->shards[i].totals_loop);
 
         votes_ms = vote_ms > votes_ms ? vote_ms : votes_ms;
         reads_ms = read_ms > reads_ms ? read_ms : reads_ms;
     }
-    database_health(health, serve->votes, votes_ms, serve, "database for votes");
-    database_health(health, serve->reads, reads_ms, serve, "database for totals");
-    lanes_health(health, serve);
-    queue_health(health, serve->votes, "vote queue");
-    queue_health(health, serve->reads, "read queue");
-    queue_health(health, serve->tasks, "task queue");
+    report_database(health, serve->votes, votes_ms, serve, "database for votes");
+    report_database(health, serve->reads, reads_ms, serve, "database for totals");
+    report_lanes(health, serve);
+    report_queue(health, serve->votes, "vote queue");
+    report_queue(health, serve->reads, "read queue");
+    report_queue(health, serve->tasks, "task queue");
 }
 
-static void queues_drain(struct serve *serve, int64_t until_ms)
+static void drain_queues(struct serve *serve, int64_t until_ms)
 {
     while (os_now_ms() < until_ms &&
            !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->tasks)))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
 }
 
-/* What waits is still done, in half of the time that a clean stop may take. What hangs in the
- * database then is ended there; its askers hear that nobody knows. */
+/* Requests that wait are processed for half of the time that a clean stop may take. Statements that
+ * still run then are interrupted, and their clients get the answer that the outcome is unknown. */
 static void serve_join(void *role)
 {
     struct serve *serve = role;
     int64_t half_ms = serve->env.settings->admin.stop_timeout_ms / 2;
 
     api_quiesce(serve->api);
-    queues_drain(serve, os_now_ms() + half_ms);
+    drain_queues(serve, os_now_ms() + half_ms);
     queue_close(serve->votes);
     queue_close(serve->reads);
     queue_close(serve->tasks);
@@ -415,7 +415,7 @@ static void serve_join(void *role)
         if (!queue_idle(serve->tasks))
             task_mysql_interrupt(serve->shards[i].task_store);
     }
-    threads_join(serve);
+    join_threads(serve);
     api_close(serve->api);
     serve->api = NULL;
 }

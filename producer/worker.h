@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes requests out of one shard of a queue and has them worked on, again and again while the
- * database is away and they have time left. Decides when to try, when to wait, and when to say
- * that the database is away; what the work is, its owner says. A worker_step() is the loop of one
- * thread (common/loop.h). */
+/* Takes requests from one shard of a queue and processes them through ops; it repeats them while
+ * the database cannot be reached and their deadlines have not passed. Decides when to try, when to
+ * wait, and when the database counts as down. worker_step() is the step of one thread
+ * (common/loop.h). */
 #ifndef PRODUCER_WORKER_H
 #define PRODUCER_WORKER_H
 
@@ -16,15 +16,15 @@
 #include <stdint.h>
 
 struct worker_ops {
-    /* The hand has changed: entries[0..count) are what is to be worked on next. Those that were in
-     * it before and have left are not to be touched again. count may be 0. */
+    /* entries[0..count) are the batch from now on; count may be 0. Entries that have left the batch
+     * must not be used again. */
     void (*set)(void *ctx, struct queue_entry **entries, size_t count);
-    /* One transaction. RC_OK: some progress; *finished: all of the hand is done. RC_RETRY: none, a
-     * second try is harmless. RC_FATAL: as RC_RETRY, and people must act. */
+    /* One transaction. RC_OK: some progress; *finished: the whole batch is done. RC_RETRY: none,
+     * and a repetition is harmless. RC_FATAL: as RC_RETRY, but an operator must act. */
     enum rc (*attempt)(void *ctx, bool *finished, struct err *err);
     /* Right before the finished requests are answered; may be NULL. */
     void (*finished)(void *ctx);
-    /* Is the database there, and would it do the work? */
+    /* RC_OK: the database can be reached and would do the work. */
     enum rc (*ping)(void *ctx, struct err *err);
     /* After RC_RETRY. True: another transaction was in the way. False: the database cannot be
      * reached or takes no work. NULL: always false. */
@@ -35,8 +35,8 @@ struct worker_config {
     const char *name; /* in the log */
     struct queue *queue;
     size_t shard;
-    size_t entries_max; /* in the hand */
-    size_t weight_max;  /* of the hand; a heavier entry goes alone */
+    size_t entries_max; /* of a batch */
+    size_t weight_max;  /* of a batch; a heavier entry is a batch of its own */
     const struct worker_ops *ops;
     void *ctx;
     uint64_t (*rng)(void);
@@ -45,17 +45,17 @@ struct worker_config {
 
 struct worker {
     struct worker_config config;
-    struct queue_entry **hand;
+    struct queue_entry **batch;
     size_t count;
-    unsigned losses;           /* tries in a row that found the database away */
+    unsigned losses;           /* attempts in a row that did not reach the database */
     struct backoff collisions; /* with other transactions */
-    int64_t try_ms;            /* not before */
-    int64_t ping_ms;           /* look after the database, when idle */
+    int64_t try_ms;            /* the next attempt is not earlier */
+    int64_t ping_ms;           /* the next ping while idle */
 };
 
 /* RC_FATAL: no memory. */
 enum rc worker_init(struct worker *worker, const struct worker_config *config, struct err *err);
-/* Answers what is still in the hand with QUEUE_UNKNOWN. */
+/* Answers the entries of the batch with QUEUE_UNKNOWN. */
 void worker_done(struct worker *worker);
 
 /* A loop_step. */

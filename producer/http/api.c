@@ -232,8 +232,8 @@ static void on_refuse(void *ctx, struct http_request *http, int status)
     else if (status == request_fault_status(REQUEST_FAULT_TOO_LARGE))
         request_fault_set(&fault, REQUEST_FAULT_TOO_LARGE, "the body is larger than %zu bytes",
                           largest_body(api->config.settings));
-    else if (status == request_fault_status(REQUEST_FAULT_AWAY))
-        request_fault_set(&fault, REQUEST_FAULT_AWAY,
+    else if (status == request_fault_status(REQUEST_FAULT_UNAVAILABLE))
+        request_fault_set(&fault, REQUEST_FAULT_UNAVAILABLE,
                           "too many bodies are being received; nothing was done: send "
                           "this request again later");
     else

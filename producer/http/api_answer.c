@@ -81,14 +81,14 @@ static void answer_not_taken(struct http_request *http, enum queue_verdict verdi
             &fault, REQUEST_FAULT_FULL,
             "too many requests are waiting; nothing was done: send this request again later");
         break;
-    case QUEUE_AWAY:
+    case QUEUE_UNAVAILABLE:
         request_fault_set(
-            &fault, REQUEST_FAULT_AWAY,
+            &fault, REQUEST_FAULT_UNAVAILABLE,
             "the database cannot be reached or does not take writes now; nothing was done: "
             "send this request again later");
         break;
     case QUEUE_STOPPING:
-        request_fault_set(&fault, REQUEST_FAULT_AWAY,
+        request_fault_set(&fault, REQUEST_FAULT_UNAVAILABLE,
                           "the server is stopping; nothing was done: send this request again");
         wait_ms = WAIT_MS;
         break;

@@ -331,7 +331,7 @@ static void put_error_headers(struct buf *out, int status)
         buf_text_put(out, "      headers:\n"
                           "        WWW-Authenticate: {schema: {type: string}, required: true}\n");
     if (status == request_fault_status(REQUEST_FAULT_FULL) ||
-        status == request_fault_status(REQUEST_FAULT_AWAY))
+        status == request_fault_status(REQUEST_FAULT_UNAVAILABLE))
         buf_text_put(out, "      headers:\n"
                           "        Retry-After:\n"
                           "          description: In seconds.\n"

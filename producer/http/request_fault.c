@@ -34,7 +34,7 @@ static const struct {
     [REQUEST_FAULT_BAD_REQUEST] = {"bad_request", 400, "the request cannot be read as HTTP"},
     [REQUEST_FAULT_FULL] = {"too_many_requests", 429,
                             "the queue or the scene is full; nothing was done"},
-    [REQUEST_FAULT_AWAY] =
+    [REQUEST_FAULT_UNAVAILABLE] =
         {"unavailable", 503,
          "the database cannot be reached or the server is stopping; nothing was done"},
     [REQUEST_FAULT_TIMEOUT] = {"timeout", 503,

@@ -270,7 +270,7 @@ static void fail_request(struct task_intake *intake, const struct err *err)
     intake->broken = true;
     intake->request->failed = true;
     request_fault_set(
-        &intake->request->fault, REQUEST_FAULT_AWAY,
+        &intake->request->fault, REQUEST_FAULT_UNAVAILABLE,
         "the retry queue cannot be used, the log of the server has the reason; nothing was done");
 }
 

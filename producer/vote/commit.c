@@ -156,7 +156,7 @@ void committer_close(struct committer *committer)
 {
     if (!committer)
         return;
-    if (committer->worker.hand)
+    if (committer->worker.batch)
         worker_done(&committer->worker);
     vote_engine_close(committer->engine);
     free(committer->items);

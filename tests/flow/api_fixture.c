@@ -100,7 +100,7 @@ void workers_start(struct api_fixture *fixture)
 
     assert_int_equal(loop_start(&fixture->commit_loop, &err), RC_OK);
     assert_int_equal(loop_start(&fixture->totals_loop, &err), RC_OK);
-    while (queue_is_away(fixture->votes) || queue_is_away(fixture->reads))
+    while (queue_is_unavailable(fixture->votes) || queue_is_unavailable(fixture->reads))
         stop_wait(&fixture->stop, 1);
 }
 

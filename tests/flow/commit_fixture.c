@@ -117,7 +117,7 @@ int64_t commit_fixture_step(struct commit_fixture *fixture, size_t shard)
 void commit_fixture_begin(struct commit_fixture *fixture)
 {
     assert_true(commit_fixture_step(fixture, 0) > 0);
-    assert_false(queue_is_away(fixture->queue));
+    assert_false(queue_is_unavailable(fixture->queue));
 }
 
 struct asked *commit_fixture_make(struct commit_fixture *fixture, size_t count)

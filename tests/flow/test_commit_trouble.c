@@ -17,7 +17,7 @@ static void one_lost_connection_is_nobodys_business(void **state)
     fixture->fake.calls = 0;
     fixture->fake.fail_at = 2;
     assert_int_equal(commit_fixture_step(fixture, 0), 0);
-    assert_false(queue_is_away(fixture->queue));
+    assert_false(queue_is_unavailable(fixture->queue));
     assert_int_equal(asked->answers, 0);
     commit_fixture_step(fixture, 0);
     assert_int_equal(asked->end, QUEUE_DONE);
@@ -35,15 +35,15 @@ static void an_absent_database_is_503_at_once_and_comes_back_by_itself(void **st
     assert_int_equal(commit_fixture_step(fixture, 0), 0);
     wait_ms = commit_fixture_step(fixture, 0);
     assert_in_range(wait_ms, 1, BREAKER_CAP_MS);
-    assert_true(queue_is_away(fixture->queue));
-    commit_fixture_ask(fixture, 1, 2, 1, 10, QUEUE_AWAY);
+    assert_true(queue_is_unavailable(fixture->queue));
+    commit_fixture_ask(fixture, 1, 2, 1, 10, QUEUE_UNAVAILABLE);
     assert_int_equal(commit_fixture_step(fixture, 0), wait_ms);
     fixture->now_ms += wait_ms;
     fixture->fake.away = false;
     commit_fixture_step(fixture, 0);
     assert_int_equal(asked->end, QUEUE_DONE);
     assert_int_equal(asked->answers, 1);
-    assert_false(queue_is_away(fixture->queue));
+    assert_false(queue_is_unavailable(fixture->queue));
     commit_fixture_ask(fixture, 1, 2, 1, 10, QUEUE_TAKEN);
     commit_fixture_step(fixture, 1);
 }
@@ -56,10 +56,10 @@ static void an_idle_committer_notices_the_loss_and_the_return(void **state)
     commit_fixture_begin(fixture);
     fixture->fake.away = true;
     fixture->now_ms += 5000;
-    while (!queue_is_away(fixture->queue))
+    while (!queue_is_unavailable(fixture->queue))
         fixture->now_ms += commit_fixture_step(fixture, 0);
     fixture->fake.away = false;
-    for (int looks = 0; queue_is_away(fixture->queue); looks++) {
+    for (int looks = 0; queue_is_unavailable(fixture->queue); looks++) {
         assert_true(looks < 10);
         wait_ms = commit_fixture_step(fixture, 0);
         assert_true(wait_ms > 0);
@@ -80,7 +80,7 @@ static void a_conflict_delays_the_batch_and_refuses_no_request(void **state)
     fixture->fake.fail_at = 2;
     wait_ms = commit_fixture_step(fixture, 0);
     assert_in_range(wait_ms, 1, 500);
-    assert_false(queue_is_away(fixture->queue));
+    assert_false(queue_is_unavailable(fixture->queue));
     fixture->now_ms += wait_ms;
     commit_fixture_step(fixture, 0);
     assert_int_equal(asked->end, QUEUE_DONE);
@@ -128,7 +128,7 @@ static void a_request_in_flight_too_long_is_answered_as_unknown(void **state)
     fixture->now_ms += TIMEOUT_MS / 2;
     young = commit_fixture_ask(fixture, 0, 3, 2, 10, QUEUE_TAKEN);
     fixture->fake.away = true;
-    while (!queue_is_away(fixture->queue))
+    while (!queue_is_unavailable(fixture->queue))
         commit_fixture_step(fixture, 0);
     fixture->now_ms += TIMEOUT_MS / 2;
     queue_expire(fixture->queue, fixture->now_ms);

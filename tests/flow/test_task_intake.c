@@ -339,7 +339,7 @@ static void a_missing_privilege_is_reported_and_stops_nothing(void **state)
     fixture.append_code = 1142;
     submit(1);
     assert_true(fixture.request.failed);
-    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_AWAY);
+    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_UNAVAILABLE);
     assert_false(stop_requested(&fixture.stop));
     submit(1);
     assert_false(fixture.request.failed);
