@@ -125,21 +125,21 @@ static const struct command commands[] = {
     {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command},
     {"serve", "the HTTP API for votes and tasks", serve_command},
     {"relay", "publishes the outbox to Kafka", relay_command},
-    {"retry", "tries again what could not be done at once, shows it, decides on it", retry_command},
+    {"retry", "runs the tasks of the retry queue, shows and changes them", retry_command},
     {"consume", "applies the events of Kafka to the vote log", consume_with_gate},
-    {"rollup", "brings remark.votes up to date", rollup_with_gate},
-    {"housekeep", "makes and drops partitions, deletes old rows", housekeep_with_gate},
+    {"rollup", "copies changed totals to remark.votes", rollup_with_gate},
+    {"housekeep", "creates and drops partitions, deletes old rows", housekeep_with_gate},
     {"vote", "votes from the command line or a CSV file", vote_command},
     {"lanes", "shows and changes the number of outbox tables", lanes_command},
-    {"migrate", "makes and checks the tables", migrate_command},
-    {"verify", "proves on the data that no vote was lost or doubled", verify_command},
+    {"migrate", "creates and checks the tables", migrate_command},
+    {"verify", "checks in the databases that no vote was lost or counted twice", verify_command},
     {"dead", "shows, replays and drops records that could not be applied", dead_command},
-    {"status", "shows how far every stage is", status_command},
-    {"config", "shows every setting and where it came from", config_command},
+    {"status", "shows the progress of every stage", status_command},
+    {"config", "shows every setting and its source", config_command},
     {"metrics", "lists every metric", print_metrics_command},
     {"openapi", "prints the description of the HTTP API", openapi_command},
     {"events", "lists every log event", log_events_command},
-    {"help", "shows this page, or the one of a command", NULL},
+    {"help", "shows this page, or the page of a command", NULL},
     {"version", "shows the version", version_command},
 };
 
@@ -168,11 +168,11 @@ static void print_page(FILE *out)
 {
     fprintf(out, "Usage: tallybox COMMAND [OPTION]...\n\n"
                  "Moves votes from a MySQL transaction through Kafka into an insert-only log with\n"
-                 "running totals, and loses none and counts none twice on the way.\n\n"
+                 "running totals. No vote is lost, and none is counted twice.\n\n"
                  "Commands:\n");
     for (size_t i = 0; i < COUNT(commands); i++)
         fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
-    fprintf(out, "\n`tallybox COMMAND --help` tells more about one.\n");
+    fprintf(out, "\n`tallybox COMMAND --help` explains a command.\n");
 }
 
 /* topic: a command's name, or NULL for all of them. */

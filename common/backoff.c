@@ -40,7 +40,7 @@ int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms)
         return 0;
     if (now_ms < breaker->open_until_ms)
         return breaker->open_until_ms - now_ms;
-    /* Nobody knows when the probe is answered: look again after a first wait. */
+    /* The end of the probe is unknown: try again after a first wait. */
     return breaker->probing ? breaker->backoff.base_ms : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How long to wait after trouble: exponential with full jitter and a cap (M. Brooker, "Exponential
- * Backoff And Jitter", AWS Architecture Blog, 2015), and a breaker that lets single probes through
- * while trouble lasts. Pure; one thread at a time. */
+/* Waits after failures: exponential with full jitter and a cap (M. Brooker, "Exponential Backoff
+ * And Jitter", AWS Architecture Blog, 2015), and a circuit breaker that lets single probes through
+ * while failures last. Pure; one thread at a time. */
 #ifndef COMMON_BACKOFF_H
 #define COMMON_BACKOFF_H
 
@@ -30,13 +30,13 @@ struct breaker {
 /* May a call be made now? In the half-open state the first true is the probe. */
 bool breaker_allows(struct breaker *breaker, int64_t now_ms);
 
-/* 0 when a call may be made now, else when to ask again: then one may be made, unless a probe is
- * still out. Takes no probe. */
+/* The time until a call may be made: 0 for now. While a probe is pending the returned time is only
+ * a hint. Takes no probe. */
 int64_t breaker_wait_ms(const struct breaker *breaker, int64_t now_ms);
 
-/* The outcome of a call; failures of calls made before it opened change nothing while it is open.
- * breaker_failed() is true when this opened a closed breaker, and
- * breaker_worked() is true when this closed an open one: say it once, in the log. */
+/* Reports the outcome of a call. Failures of calls made before the breaker opened change nothing
+ * while it is open. breaker_failed() is true if this opened a closed breaker, and breaker_worked()
+ * is true if this closed an open one, so that the caller logs each once. */
 bool breaker_failed(struct breaker *breaker, int64_t now_ms, uint64_t random_bits);
 bool breaker_worked(struct breaker *breaker);
 

@@ -11,8 +11,8 @@
 /* Appends bytes as base64, with the '=' at the end. */
 void base64_put(struct buf *out, const void *bytes, size_t len);
 
-/* Appends what base64 stands for, with or without the '=' at the end; false when the text is none,
- * and then out may have a part of it. */
+/* Appends the decoded bytes, with or without the '=' at the end. False if the text is not base64;
+ * then out may have a part of it. */
 bool base64_take(struct buf *out, const char *text, size_t len);
 
 #endif

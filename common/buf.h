@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing bytes with a ceiling: SQL statements, JSON answers, row arenas. A failed append (out of
- * memory, past the ceiling) makes the buf `failed`, later appends do nothing, and the caller asks
- * once at the end. One thread at a time. */
+/* Growing bytes with a ceiling: SQL statements, JSON answers, row arenas. A failed append (no
+ * memory, or above the ceiling) marks the buf as `failed`, later appends do nothing, and the caller
+ * checks once at the end. One thread at a time. */
 #ifndef COMMON_BUF_H
 #define COMMON_BUF_H
 
@@ -12,7 +12,7 @@
 struct buf {
     char *data; /* not terminated; buf_text() terminates */
     size_t len;
-    size_t size;     /* room for so many bytes, and one more that ends a C string */
+    size_t size;     /* capacity in bytes, without the one that ends a C string */
     size_t size_max; /* ceiling; 0 = BUF_SIZE_MAX */
     bool failed;
 };
@@ -23,14 +23,14 @@ struct buf {
 void buf_init(struct buf *buf, size_t size_max);
 void buf_done(struct buf *buf);
 
-/* Empties the buf and forgives a failure; the memory is kept. */
+/* Empties the buf and resets `failed`; the memory is kept. */
 void buf_reset(struct buf *buf);
 
-/* Cuts back to an earlier length; does not forgive a failure. */
+/* Cuts back to an earlier length; `failed` stays. */
 void buf_cut(struct buf *buf, size_t len);
 
-/* Makes room for more bytes behind len and returns where they go, or NULL when it failed. The
- * caller adds what it wrote to len. Pointers into the buf end with the next append. */
+/* Reserves more bytes after len and returns their place, or NULL on failure. The caller adds the
+ * number of bytes that it wrote to len. Pointers into the buf are valid until the next append. */
 char *buf_reserve(struct buf *buf, size_t more);
 
 void buf_put(struct buf *buf, const void *bytes, size_t len);

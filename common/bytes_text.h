@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes of a record or a task as people read them on a terminal. Pure; any thread. */
+/* Bytes of a record or a task as text for a terminal. Pure; any thread. */
 #ifndef COMMON_BYTES_TEXT_H
 #define COMMON_BYTES_TEXT_H
 
@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-/* Appends the name, in `width` columns, the length, and the bytes: as they stand where they are
- * printable UTF-8, else as a hex dump of the first 4096. NULL is "(none)". */
+/* Appends the name in `width` columns, the length, and the bytes: unchanged if they are printable
+ * UTF-8, else as a hex dump of the first 4096. NULL is "(none)". */
 void bytes_show(struct buf *out, int width, const char *name, const void *bytes, size_t len);
 
 #endif

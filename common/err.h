@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a caller may do after a call (enum rc) and what a person should read (struct err).
- * Any thread may use these on an err of its own. */
+/* The result of a call: what the caller may do (enum rc) and the text for the log (struct err). Any
+ * thread may use these on its own err. */
 #ifndef COMMON_ERR_H
 #define COMMON_ERR_H
 
@@ -8,9 +8,9 @@
 
 enum rc {
     RC_OK,     /* it worked */
-    RC_RETRY,  /* it did not, or nobody knows; a second try is harmless */
-    RC_REJECT, /* this one item cannot be handled: set it aside and go on */
-    RC_FATAL,  /* no further work makes sense: stop, and be restarted by hand or supervisor */
+    RC_RETRY,  /* it failed, or the outcome is unknown; a second try is harmless */
+    RC_REJECT, /* this item cannot be handled: set it aside and continue */
+    RC_FATAL,  /* no further work is possible: stop, and let the operator or supervisor restart */
 };
 
 /* code is the foreign code (MySQL's errno, librdkafka's rd_kafka_resp_err_t, errno) or 0. */
@@ -19,15 +19,15 @@ struct err {
     char text[384];
 };
 
-/* Writes the sentence, cut at the end of text; code becomes 0. Whatever it quotes, it is one line
- * of UTF-8 (common/utf8.h). A NULL err is allowed everywhere. */
+/* Writes the text, cut to its size; code becomes 0. The text is one line of UTF-8 (common/utf8.h),
+ * whatever it quotes. A NULL err is allowed everywhere. */
 void err_set(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* As err_set(), then returns rc: `return err_fail(err, RC_REJECT, 0, "...")`. */
 enum rc err_fail(struct err *err, enum rc rc, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Puts "<words>: " in front of what err already says and keeps its code. */
+/* Puts "<words>: " in front of the text of err and keeps its code. */
 void err_wrap(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "ok", "retry", "reject" or "fatal"; static. */

@@ -12,7 +12,7 @@
 
 #define NAME_BYTES_MAX 253 /* DNS's own bound */
 
-/* Between brackets stands an IPv6 address, and nothing else. */
+/* Only an IPv6 address is valid between brackets. */
 static bool read_address(struct in6_addr *address, const char *name, size_t name_len)
 {
     char text[INET6_ADDRSTRLEN];

@@ -13,17 +13,17 @@ struct host {
     int port; /* 0: there is none */
 };
 
-/* The length of the name that a text begins with, whatever stands behind it; 0: there is none. */
+/* The length of the host name at the start of a text; 0: there is none. */
 size_t host_name_len(const char *text);
 
-/* False: the text is no host. */
+/* Parses a text. False: it is no host. */
 bool host_read(struct host *host, const char *text);
 
 /* Whether both have the same name, in either case, or are the same IPv6 address. */
 bool host_has_name(const struct host *host, const char *name, size_t name_len);
 
-/* Whether a list, as settings of hosts are kept, names the host: NAME, NAME:PORT or *.SUFFIX. An
- * entry without a port means port_standard; 0: any port. */
+/* Whether a list of hosts from the settings names the host: NAME, NAME:PORT or *.SUFFIX. An entry
+ * without a port means port_standard; 0: any port. */
 bool host_is_listed(const struct host *host, const char *list, int port_standard);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Event ids: UUID version 7 (RFC 9562): 48 bits of milliseconds, then random bits, so that ids made
- * later sort later and indexes on them grow at their end. Pure; any thread. */
+/* Event ids: UUID version 7 (RFC 9562): 48 bits of milliseconds, then random bits, so that later
+ * ids sort later and indexes grow at their end. Pure; any thread. */
 #ifndef COMMON_ID_H
 #define COMMON_ID_H
 
@@ -24,7 +24,7 @@ void id_new(struct id *id);
 /* Lower case, 8-4-4-4-12. */
 void id_format(const struct id *id, char text[ID_TEXT_SIZE]);
 
-/* Takes any UUID in the 36 character form, either case. False leaves id alone. */
+/* Parses any UUID of 36 characters in either case. False leaves id unchanged. */
 bool id_parse(struct id *id, const char *text, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One event, one line, `key=value`, on stderr. A line is one write(), so threads never mix.
- * Never payloads or secrets: callers log counts, ids, places and error texts. Any thread. */
+/* Logs events on stderr, one line of `key=value` for each. A line is one write(), so lines of
+ * different threads do not mix. Never log payloads or secrets: log counts, ids, places and error
+ * texts. Any thread. */
 #ifndef COMMON_LOG_H
 #define COMMON_LOG_H
 
@@ -8,11 +9,11 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* Lines below level are dropped, from now on. */
+/* From now on lines below level are dropped. */
 void log_init(enum log_level level);
 
-/* `time=... level=info event=<event> <format...>`. format holds ready `key=value` pairs and may be
- * "" ; a value with blanks must be quoted by the caller or go through err. */
+/* Writes `time=... level=info event=<event> <format...>`. format has complete `key=value` pairs and
+ * may be ""; the caller quotes a value with blanks, or passes it in err. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* All that run in this process, for whoever watches over them. */
+/* All running loops of this process, for loops_stuck(). */
 static pthread_mutex_t started_lock = PTHREAD_MUTEX_INITIALIZER; /* guards started, loop->next */
 static struct loop *started;
 
@@ -67,7 +67,7 @@ static void remove_started(const struct loop *loop)
     pthread_mutex_unlock(&started_lock);
 }
 
-/* Listed before its thread is there: a step that hangs at once must be seen, too. */
+/* Added before its thread runs, so that a step that hangs at once is seen, too. */
 enum rc loop_start(struct loop *loop, struct err *err)
 {
     int code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one engine step as one thread: call it, sleep as long as it says or until its wakeup,
- * call it again, until stop. Starting and joining are done by the thread that owns the loop. */
+/* Runs one engine step as a thread: calls it, sleeps for the time that it returns or until its
+ * wakeup, and calls it again until stop. The thread that owns the loop starts and joins it. */
 #ifndef COMMON_LOOP_H
 #define COMMON_LOOP_H
 
@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does a bounded amount of work and returns in how many milliseconds it wants to be called again:
- * 0 at once, LOOP_WAKEUP only after its wakeup, LOOP_END never. */
+/* Does a bounded amount of work and returns the time until its next call in milliseconds: 0 for at
+ * once, LOOP_WAKEUP for only after its wakeup, LOOP_END for never. */
 typedef int64_t (*loop_step)(void *engine, int64_t now_ms);
 
 #define LOOP_WAKEUP (-1)
@@ -41,17 +41,16 @@ enum rc loop_start(struct loop *loop, struct err *err);
 void loop_join(struct loop *loop);
 void loop_done(struct loop *loop);
 
-/* Says that the step that runs on the calling thread is still at work, so that loops_stuck() counts
- * from now. For a step that waits for something else in bounded parts. Does nothing on a thread
+/* Reports that the current step of the calling thread still works, so that loops_stuck() counts
+ * from now. For a step that waits for another thread in bounded parts. Does nothing on a thread
  * that runs no loop. */
 void loop_goes_on(int64_t now_ms);
 
 /* Wakes the loop's thread. Any thread. */
 void loop_wake(struct loop *loop);
 
-/* Is a started loop of this process in one step for longer than within_ms, without a
- * loop_goes_on()? name gets that of the
- * one that is for the longest time. Any thread. */
+/* Whether a started loop of this process has been in one step for longer than within_ms without a
+ * loop_goes_on(). name gets the name of the loop with the longest step. Any thread. */
 #define LOOP_NAME_SIZE 16
 bool loops_stuck(int64_t now_ms, int64_t within_ms, char name[LOOP_NAME_SIZE]);
 

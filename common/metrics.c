@@ -13,7 +13,7 @@
 static pthread_mutex_t metrics_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct metric *metrics_first;
 
-/* Invariant: metrics of one name stand together, as the format demands. */
+/* Invariant: metrics of one name follow one another, as the format demands. */
 static void insert_metric(struct metric *metric)
 {
     struct metric **at = &metrics_first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* "Did you mean ...?": finds the known word a mistyped one was probably meant to be. Pure. */
+/* "Did you mean ...?": finds the known word that is nearest to a mistyped one. Pure. */
 #ifndef COMMON_NEAREST_H
 #define COMMON_NEAREST_H
 
@@ -16,8 +16,8 @@ struct nearest {
 
 void nearest_offer(struct nearest *nearest, const char *word);
 
-/* How many letters to add, leave out, change or swap to get from one word to the other, case
- * aside; NEAREST_WORD_MAX + 1 when one of them is too long to compare. */
+/* The number of letters to add, remove, change or swap to turn one word into the other, ignoring
+ * case; NEAREST_WORD_MAX + 1 if one of them is too long to compare. */
 size_t nearest_distance(const char *one, const char *other);
 
 #endif

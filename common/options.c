@@ -17,7 +17,7 @@
 #define READ_BYTES 65536
 #define HELP_COLUMN 26 /* where the second column of an option list starts */
 
-/* What every command takes; sets and help have their own way, so the target is unused. */
+/* Options of every command. sets and help are handled separately, so their target is unused. */
 static const struct option_entry common_entries[] = {
     {"config", OPTION_TEXT, NULL, "FILE", "read settings from FILE, not from ./tallybox.ini"},
     {"set", OPTION_TEXT, NULL, "SECTION.KEY=VALUE", "set one setting; may be repeated"},
@@ -73,7 +73,7 @@ static void put_wrapped(const char *text, size_t column, size_t indent)
     putchar('\n');
 }
 
-/* Two columns: what it is called, what it does. */
+/* Two columns: the name and the help text. */
 static void put_line(const char *name, const char *help)
 {
     int width = printf("  %s", name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: every subcommand names its options in one table, which makes the parser and the
- * --help page. --config FILE, --set SECTION.KEY=VALUE and --help are always there. Main thread. */
+/* Command lines: every subcommand lists its options in one table, which feeds the parser and
+ * the --help page. --config FILE, --set SECTION.KEY=VALUE and --help are always available. Main
+ * thread. */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
@@ -11,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the process says when it ends. */
+/* Exit codes of the process. */
 enum exit_code {
     EXIT_DONE = 0,        /* it worked, every check held */
-    EXIT_FAILED = 1,      /* it did not: a check failed, some lines were bad, a server refused */
+    EXIT_FAILED = 1,      /* it failed: a check failed, some lines were bad, a server refused */
     EXIT_USAGE = 2,       /* the command line or a setting is wrong; nothing was started */
     EXIT_UNAVAILABLE = 3, /* a database or broker could not be reached in time; try again */
 };
@@ -40,7 +41,7 @@ struct option_parse {
     const char *sections;
 };
 
-/* What is left after parsing; points into argv. */
+/* The remaining arguments; they point into argv. */
 struct options {
     const char *config_path;
     const char *sets[64];
@@ -49,23 +50,25 @@ struct options {
     int argument_count;
 };
 
-/* -1: go on. Otherwise the exit code: help was printed, or the mistake named on stderr. */
+/* Parses the command line. Returns -1 to continue, else the exit code: help was printed, or stderr
+ * names the error. */
 int options_parse(struct options *options, const struct option_parse *parse, int argc, char **argv);
 
-/* options_parse()'s --config and --set, the environment and the file. -1 and *config set: go on
- * (config_free() it); otherwise the exit code, the mistake named on stderr. Sets the log level. */
+/* Loads the settings from --config, --set and the environment. -1: *config is set, and the
+ * caller frees it with config_free(). Otherwise the exit code; stderr names the error. Sets the
+ * log level. */
 int options_load(const struct options *options, struct config **config);
 
-/* The same settings, read again; neither prints nor changes anything. RC_FATAL: no config. */
+/* Reads the same settings again without printing or changing anything. RC_FATAL: no config. */
 enum rc options_read(const struct options *options, struct config **config, struct err *err);
 enum log_level options_log_level(const struct settings *settings);
 
-/* Writes out to standard output and frees it. EXIT_DONE, or EXIT_FAILED when it did not all get
- * there. */
+/* Writes out to standard output and frees it. Returns EXIT_DONE, or EXIT_FAILED if not all of it
+ * was written. */
 int options_print(struct buf *out);
 
-/* Appends what the file at path holds, or standard input for "-", to out. RC_FATAL: it cannot be
- * read, or has more than bytes_max bytes; err names --option and path. */
+/* Appends the file at path, or standard input for "-", to out. RC_FATAL: it cannot be read, or has
+ * more than bytes_max bytes; err names --option and path. */
 enum rc options_read_file(struct buf *out, const char *option, const char *path, size_t bytes_max,
                           struct err *err);
 

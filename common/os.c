@@ -20,7 +20,7 @@
 #define HEAPS_MAX 2
 #define LARGE_BYTES (256 * 1024)
 
-/* CLOCK_MONOTONIC stands still while the machine is suspended, and leases elsewhere do not. */
+/* CLOCK_MONOTONIC stops while the machine is suspended, but leases in the database do not. */
 #ifdef CLOCK_BOOTTIME
 #define STEADY_CLOCK CLOCK_BOOTTIME
 #else
@@ -144,7 +144,7 @@ struct os_service os_service(void)
     const char *pid = getenv("WATCHDOG_PID");
     struct os_service service = {.notify_socket = path ? path : ""};
 
-    /* With another pid the watchdog is meant for a parent that has let us inherit it. */
+    /* With another pid the watchdog is for a parent process that passed on its environment. */
     if (path && period && (!pid || strtol(pid, NULL, 10) == os_pid()))
         service.watchdog_ms = strtoll(period, NULL, 10) / 1000;
     return service;

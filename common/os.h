@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The only place that asks the machine: clocks, random bits, names, the service manager. All other
- * code gets the time and randomness as parameters. Any thread may call these. */
+/* The only module that reads clocks, random bits, names and the environment of the service manager.
+ * All other code gets time and randomness as parameters. Any thread. */
 #ifndef COMMON_OS_H
 #define COMMON_OS_H
 
@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds and microseconds on a clock that nobody sets and that goes on while the machine is
- * suspended (CLOCK_BOOTTIME); only differences mean something. */
+/* Milliseconds and microseconds of a clock that is never set and continues while the machine is
+ * suspended (CLOCK_BOOTTIME). Only differences are meaningful. */
 int64_t os_now_ms(void);
 int64_t os_now_us(void);
 
@@ -23,10 +23,10 @@ uint64_t os_random_u64(void);
 /* This host's name, cut to fit; "localhost" when the system has none. */
 void os_host_name(char *name, size_t size);
 
-/* The name of the account this process runs as, cut to fit; its number when it has no name. */
+/* The name of the account of this process, cut to fit; its number if it has no name. */
 void os_user_name(char *name, size_t size);
 
-/* "user@host": who runs the command, for the tables that keep the name of an operator. */
+/* "user@host" of this process, for the tables that record an operator's name. */
 #define OS_OPERATOR_SIZE 128
 void os_operator_name(char name[OS_OPERATOR_SIZE]);
 
@@ -38,14 +38,14 @@ bool os_is_root(void);
 uint64_t os_rss_bytes(void);
 uint64_t os_cpu_us(void);
 
-/* What a service manager (systemd) has put into the environment of this process. */
+/* Values that a service manager (systemd) has put into the environment of this process. */
 struct os_service {
     const char *notify_socket; /* "" when there is no manager */
-    int64_t watchdog_ms;       /* it wants to hear from us this often; 0: it does not */
+    int64_t watchdog_ms;       /* longest time between two notifications; 0: no watchdog */
 };
 struct os_service os_service(void);
 
-/* How many files and sockets this process may hold, after taking all that the system lets it. */
+/* The limit of open files and sockets, after raising it to the system's maximum. */
 size_t os_files_max(void);
 
 /* Lets all threads share few heaps, so that memory which one thread has freed serves another.

@@ -64,7 +64,7 @@ void progress_render(const struct progress *progress, int64_t now_ms, struct buf
     buf_text_put(out, "/s");
 }
 
-/* One write per line, so that it is not torn by what other threads log. */
+/* One write per line, so that lines that other threads log do not split it. */
 static void show_line(struct progress *progress, int64_t now_ms, const char *end)
 {
     char line[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Shows a person how far a command is, on stderr: a bar that is drawn over on a terminal, a line
- * every few seconds otherwise, nothing at all when it was over in a moment. One thread. */
+/* Shows the progress of a command on stderr: a bar on a terminal, otherwise a line every few
+ * seconds, and nothing for a short command. One thread. */
 #ifndef COMMON_PROGRESS_H
 #define COMMON_PROGRESS_H
 
@@ -11,13 +11,13 @@
 
 struct progress {
     const char *unit; /* "votes"; static */
-    uint64_t total;   /* 0: nobody knows */
+    uint64_t total;   /* 0: unknown */
     uint64_t done;
-    double share; /* of the whole, 0..1; < 0: done / total says it */
+    double share; /* share of the whole, 0..1; < 0: use done / total */
     int64_t start_ms;
     int64_t shown_ms;
     bool terminal;
-    bool drawn; /* a bar stands on the terminal's line */
+    bool drawn; /* the terminal's line has a bar */
 };
 
 /* Nothing is shown yet. total 0: unknown. */

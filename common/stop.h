@@ -14,7 +14,7 @@ struct stop {
     int fd; /* an eventfd that stays readable once stop was requested */
     atomic_bool requested;
     atomic_llong requested_ms; /* when, os_now_ms(); 0: not yet */
-    atomic_bool failed;        /* somebody could not go on: exit non-zero */
+    atomic_bool failed;        /* a thread failed: exit non-zero */
 };
 
 /* RC_FATAL when the process has no file descriptor left. */

@@ -10,9 +10,9 @@
  */
 size_t utf8_len(const char *text);
 
-/* Makes one line of UTF-8 of it: line ends and tabs become blanks, and what steers a terminal or is
- * no UTF-8 becomes '?'. Sentences for people quote bytes from outside, and are cut where their room
- * ends. */
+/* Converts the text to one line of UTF-8: line ends and tabs become blanks; control characters and
+ * bytes that are no UTF-8 become '?'. Used for error texts that quote bytes from outside and are
+ * cut at the end of their room. */
 void utf8_clean(char *text);
 
 /* Are all of the bytes UTF-8? utf8_prints(): and none of them steers a terminal, but for the ends

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Times and ages as people write and read them. Pure; any thread. */
+/* Times and ages in the notation of the command line. Pure; any thread. */
 #ifndef COMMON_WHEN_H
 #define COMMON_WHEN_H
 

@@ -13,7 +13,7 @@ enum number { VOTER, CONTENT, VOTING, VOTES, OCCURRED, NUMBER_COUNT };
 
 struct number_rule {
     const char *name;
-    const char *prefix; /* what stands before the digits in our own form */
+    const char *prefix; /* bytes before the digits in our own form */
     int64_t low;
     int64_t high;
     const char *expected;
@@ -49,8 +49,8 @@ static bool check_rule(const struct number_rule *rule, int64_t value)
     return value >= rule->low && value <= rule->high;
 }
 
-/* The quick way: exactly the bytes that vote_event_encode() writes, read from left to right. It
- * only ever says yes or "ask the other way": what is wrong is decided in one place. */
+/* The fast path: accepts exactly the bytes that vote_event_encode() writes, from left to right. It
+ * returns only "accepted" or "use the slow path", so one place decides what is wrong. */
 
 static bool scan_text(const char **at, const char *end, const char *text, size_t len)
 {
@@ -218,7 +218,7 @@ static enum rc parse_event(struct vote_event *event, const char *bytes, size_t l
         return rc;
     }
     code = json_error_code(&error);
-    /* Where it gets no memory jansson says so, or nothing at all. */
+    /* Without memory jansson reports an error with that code or none. */
     if (code == json_error_out_of_memory || code == json_error_unknown)
         return err_fail(err, RC_FATAL, 0, "out of memory");
     if (code == json_error_numeric_overflow)

@@ -19,10 +19,10 @@
 
 struct vote_event {
     struct id event_id;
-    int64_t voter_id;    /* 1..2^63-1, as content_id */
-    int64_t content_id;  /* also the record's key */
-    int voting;          /* 1 votes for it, 0 took the vote back */
-    int64_t votes;       /* exact total at commit, >= 0; VOTE_EVENT_VOTES_UNKNOWN: not said */
+    int64_t voter_id;   /* 1..2^63-1, as content_id */
+    int64_t content_id; /* also the record's key */
+    int voting;         /* 1 votes for it, 0 took the vote back */
+    int64_t votes; /* exact total at commit, >= 0; VOTE_EVENT_VOTES_UNKNOWN: not in the event */
     int64_t occurred_ms; /* ms since 1970, UTC: when the vote was committed */
 };
 
@@ -46,9 +46,9 @@ enum vote_event_fault {
 /* Appends the JSON in the form above, without blanks. The values must keep the rules. */
 void vote_event_encode(const struct vote_event *event, struct buf *out);
 
-/* Reads one value. What vote_event_encode() writes is read without allocating. RC_REJECT: err names
- * the field and what is wrong with it, err->code is an enum vote_event_fault, *event is left alone.
- * RC_FATAL: no memory. */
+/* Decodes one value. The form that vote_event_encode() writes is decoded without allocation.
+ * RC_REJECT: err names the field and the fault, err->code is an enum vote_event_fault, *event is
+ * unchanged. RC_FATAL: no memory. */
 enum rc vote_event_decode(struct vote_event *event, const void *bytes, size_t len, struct err *err);
 
 /* "decode" or "rule", for dead_record.reason_class and metrics; static. */

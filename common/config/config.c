@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOREIGN_DISTANCE 3 /* so many letters apart, a variable belongs to another program */
+#define FOREIGN_DISTANCE 3 /* with more different letters, a variable is of another program */
 #define MASK "***"
 #define PLACE_COLUMN 43
 #define FILE_STANDARD "tallybox.ini"
@@ -197,8 +197,8 @@ static enum rc load_file(struct config *config, const char *path, struct err *er
     return rc;
 }
 
-/* The section that name ("relay_lease_ms") starts with, and what is behind it: *key is "" when the
- * name ends there. NULL: none of ours. */
+/* The section that name ("relay_lease_ms") starts with; *key is the rest, "" if there is none.
+ * NULL: name starts with no section. */
 static const char *find_environment_section(char *name, char **key)
 {
     if (lane_section_split_variable(name, key))
@@ -215,8 +215,8 @@ static const char *find_environment_section(char *name, char **key)
     return NULL;
 }
 
-/* Variables of other programs with our prefix are left alone, unless they look like a mistyped
- * setting of ours. */
+/* Variables of other programs may have our prefix. They are ignored, unless they look like a
+ * mistyped setting. */
 static enum rc check_foreign(const char *name, struct err *err)
 {
     const struct setting *setting = NULL;
@@ -279,7 +279,7 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     return assign_value(config, section, key, equals + 1, source, err);
 }
 
-/* A command line is shown to every account of the machine. */
+/* Every account of the machine can read a command line, so secrets are refused there. */
 static enum rc check_shown(const char *section, const char *key, struct err *err)
 {
     const struct setting *setting = setting_find(section, key);
@@ -344,7 +344,7 @@ static enum rc fail_at_setting(struct config *config, const struct setting *sett
                        err);
 }
 
-/* One line, without its end. */
+/* Reads one line without its end. */
 static enum rc read_password(const char *path, char password[SETTING_TEXT_SIZE], struct err *err)
 {
     char text[SETTING_TEXT_SIZE + 2]; /* a line end, and one byte that shows it is too long */
@@ -377,7 +377,7 @@ static enum rc read_password(const char *path, char password[SETTING_TEXT_SIZE],
     return RC_OK;
 }
 
-/* Invariant: behind this, password holds what to log in with, wherever it came from. */
+/* Invariant: afterwards password is the one to log in with, from either source. */
 static enum rc complete_password(struct config *config, struct mysql_settings *mysql,
                                  const char *section, struct err *err)
 {
@@ -409,8 +409,8 @@ static void copy_from_mysql(struct config *config, const struct setting *sink)
     get_source(config, sink)->from = FROM_MYSQL;
 }
 
-/* Two settings of [sink] are pairs with others: a socket of [mysql] would hide another host or
- * port, and a password of [mysql] a password file. */
+/* Two settings of [sink] belong to others: a socket of [mysql] would override another host or port,
+ * and a password of [mysql] a password file. */
 static bool does_sink_inherit(const struct mysql_settings *sink, const char *key)
 {
     if (strcmp(key, "socket") == 0)
@@ -437,7 +437,7 @@ static enum rc complete_sink(struct config *config, struct err *err)
                 copy_from_mysql(config, sink);
             continue;
         }
-        /* -1 is in the range of [sink] only to be left out. */
+        /* The range of [sink] contains -1 only for "as in [mysql]". */
         strict = *find_setting("mysql", sink->key);
         if (sink->kind == SETTING_NUMBER && setting_number(sink, &config->settings) < strict.low) {
             err_set(err,
@@ -450,7 +450,7 @@ static enum rc complete_sink(struct config *config, struct err *err)
     return RC_OK;
 }
 
-/* What one number says about another of the same section. */
+/* Numbers of one section of which one limits the other. */
 static const struct {
     const char *section;
     const char *less;
@@ -595,7 +595,7 @@ struct ini_print {
     char section[LANE_SECTION_SIZE]; /* of the line before */
 };
 
-/* Certificates in the environment have line ends; what is printed keeps to its line. */
+/* Certificates in the environment have line ends, which would end the printed line. */
 static void put_flat(struct buf *out, const char *text)
 {
     for (; *text; text++)
@@ -613,7 +613,7 @@ static void print_ini(void *ctx, const char *section, const char *key, const cha
         buf_print(print->out, "%s[%s]\n", *print->section ? "\n" : "", section);
     snprintf(print->section, sizeof(print->section), "%s", section);
     from = print->out->len;
-    /* A ; behind a blank begins a comment. */
+    /* A ; after a blank begins a comment. */
     buf_print(print->out, "%s =%s", key, *value == ';' ? "" : " ");
     put_flat(print->out, value);
     while (print->out->len < from + PLACE_COLUMN && !print->out->failed)
@@ -688,7 +688,7 @@ static bool is_setting_same(const struct setting *setting, const void *a, const 
     return strcmp(setting_text(setting, a), setting_text(setting, b)) == 0;
 }
 
-/* Only the number is read by others meanwhile. */
+/* Other threads read only numbers meanwhile. */
 static void take_setting(const struct setting *setting, struct config *config,
                          const struct config *fresh)
 {
@@ -817,7 +817,7 @@ void config_print_defaults(struct buf *out)
             if (strcmp(settings_table[i].section, section) == 0)
                 print_default(&settings_table[i], out);
     }
-    /* The last blank line is one too many. */
+    /* Removes the last blank line. */
     buf_cut(out, out->len > 0 ? out->len - 1 : 0);
 }
 

@@ -27,7 +27,7 @@ static enum rc check_file(int fd, const char *path, bool secret, struct err *err
 
 static enum rc read_all(int fd, struct buf *text, const char *path, struct err *err)
 {
-    /* Asked for at once, so that no half of it stays behind in memory that was given back. */
+    /* Reserved at once, because growing would leave a part of the secret in freed memory. */
     char *room = buf_reserve(text, SECRET_FILE_BYTES_MAX + 1);
     ssize_t got = 1;
 

@@ -77,7 +77,7 @@ static enum rc store_number(const struct setting *setting, void *base, const cha
 
     errno = 0;
     value = strtoll(text, &end, 10);
-    /* strtoll() skips blanks and takes "+5": neither is how a number is written here. */
+    /* strtoll() accepts blanks and "+5"; settings do not. */
     if (!*text || *end || (*text != '-' && (*text < '0' || *text > '9')))
         return err_fail(err, RC_FATAL, 0,
                         "\"" TO_SHOW "\" is not a whole number; expected %" PRId64 "..%" PRId64,
@@ -196,8 +196,8 @@ static bool is_listen(const char *text)
     return strcspn(text, ": \t/") == len;
 }
 
-/* Lists are kept without blanks around their parts, so that readers need not care. A blank inside a
- * part stays, and makes it a bad one: "a b" was not meant as "ab". */
+/* Removes the blanks around the parts of a list, so that readers of the setting find none. A blank
+ * inside a part stays and makes it invalid: "a b" is not "ab". */
 static void squeeze_blanks(char *to, size_t size, const char *text)
 {
     static const char blanks[] = " \t";
@@ -384,8 +384,8 @@ bool setting_is_unset(const struct setting *setting, const void *base)
     return *setting_text(setting, base) == '\0';
 }
 
-/* Masking a few that are harmless is the price of never showing an ssl.key.password. The place of a
- * file is no secret. */
+/* Some harmless properties are masked, too, so that none like ssl.key.password is shown. The place
+ * of a file is no secret. */
 bool setting_is_secret_property(const char *name)
 {
     static const char *const words[] = {"password", "passphrase",         "secret", "key",

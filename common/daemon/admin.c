@@ -154,7 +154,8 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
                   .without_token = strcmp(settings->admin.without_token, "yes") == 0,
                   .open_scopes = HTTP_SCOPE_OPERATE,
                   .needed_scope = HTTP_SCOPE_OPERATE},
-        /* Whoever restarts a dead process has no secret, and the page says only that it lives. */
+        /* /healthz needs no token: a supervisor that restarts processes has no secret, and the page
+         * says only that the process runs. */
         .open_path = "/healthz",
     };
     struct admin *admin = calloc(1, sizeof(*admin));

@@ -10,8 +10,9 @@
 
 struct admin;
 
-/* Serves the pages as [admin] says. settings, title, which names the process on the pages, and
- * readiness are borrowed. RC_FATAL: err says which address and why. RC_REJECT: which setting. */
+/* Serves the pages according to [admin]. settings, title (the name of the process on the pages) and
+ * readiness are borrowed. RC_FATAL: err names the address and the reason. RC_REJECT: err names the
+ * setting. */
 enum rc admin_open(struct admin **admin, const struct settings *settings, const char *title,
                    struct readiness *readiness, struct err *err);
 void admin_close(struct admin *admin);

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 
 struct notify {
-    int fd; /* -1: nobody listens */
+    int fd; /* -1: there is no service manager */
     struct sockaddr_un address;
     socklen_t address_len;
 };
@@ -25,7 +25,7 @@ void notify_close(struct notify *notify);
 void notify_send(const struct notify *notify, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The one line that people see in `systemctl status`; line ends in it become blanks. */
+/* The status line of `systemctl status`; line ends in it become blanks. */
 void notify_status(const struct notify *notify, const char *text);
 
 #endif

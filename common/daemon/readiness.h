@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a process can work, and why not: collects what its roles say. The main thread tells how
- * far the process is; any thread may ask. */
+/* Whether a process can work, and why not: collects the health of its roles. The main thread sets
+ * the state of the process; any thread may read. */
 #ifndef COMMON_DAEMON_READINESS_H
 #define COMMON_DAEMON_READINESS_H
 
@@ -30,7 +30,7 @@ struct health {
 /* "dependency: reason" makes it not ready. */
 void health_bad(struct health *health, const char *dependency, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* "dependency: warning: ..." leaves it ready: it works, and a person should know. */
+/* "dependency: warning: ..." leaves the process ready: it works, but the operator should know. */
 void health_warn(struct health *health, const char *dependency, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void health_good(struct health *health, const char *dependency);
@@ -39,11 +39,11 @@ enum readiness_state { READINESS_WAITING, READINESS_RUNNING, READINESS_STOPPING 
 
 struct readiness {
     _Atomic enum readiness_state state;
-    /* Written before state says RUNNING, read after. */
+    /* Written before state becomes RUNNING, read after it. */
     const struct role_part *parts;
     size_t count;
-    /* Guards waiting, and is held while the roles are asked, which does not block: after
-     * readiness_stop() nobody is asking any more. */
+    /* Guards waiting. Also held while the roles report their health, which does not block: after
+     * readiness_stop() no role is called. */
     pthread_mutex_t lock;
     char waiting[sizeof(((struct err *)NULL)->text)];
 };
@@ -54,10 +54,10 @@ void readiness_done(struct readiness *readiness);
 /* Not ready yet, and why. */
 void readiness_wait(struct readiness *readiness, const struct err *err);
 
-/* From now on the roles are asked. parts are borrowed until readiness_done(). */
+/* Starts calling the health functions of the roles. parts are borrowed until readiness_done(). */
 void readiness_run(struct readiness *readiness, const struct role_part *parts, size_t count);
 
-/* Not ready any more; no role is asked from now on. */
+/* The process is not ready from now on, and no role is called. */
 void readiness_stop(struct readiness *readiness);
 
 /* One line per dependency, with its role in front. */

@@ -44,7 +44,7 @@ void reload_settings(struct config *config, const struct options *options, const
     } else {
         log_error(LOG_ERROR, "reload_failed", &err, "role=%s hint=\"nothing has changed\"", role);
     }
-    /* What the old settings name may have changed, too. */
+    /* The token files that the old settings name may have changed, too. */
     http_guards_reload();
     buf_done(&reload.kept);
     config_free(fresh);

@@ -28,8 +28,8 @@
 #define GATE_WAIT_MS_MAX 5000
 #define INSTANCE_SIZE 96
 
-/* Starting threads waits for nobody. But where there is no memory for one, librdkafka may wait for
- * ever for what it could not start. */
+/* Starting threads does not block. But if there is no memory for a thread, librdkafka may wait for
+ * ever for one that it could not start. */
 #define START_MS_MAX 10000
 
 /* One process on its way through life: opened, admitted by the gate, started, joined, closed. */
@@ -154,7 +154,7 @@ static enum rc run_parts(struct daemon *daemon, struct err *err)
     return RC_OK;
 }
 
-/* The pages stay up while the roles finish, and go before what they may ask. */
+/* The admin server runs while the roles finish, and is closed before the roles that it reads. */
 static void end_parts(struct daemon *daemon)
 {
     int64_t from_ms = os_now_ms();
@@ -179,7 +179,8 @@ static enum rc fail_start(const struct daemon *daemon, enum rc rc, const struct 
     return rc;
 }
 
-/* SIGHUP. Who is not working yet has told the manager nothing that it could take back. */
+/* Handles SIGHUP. A process that is not working yet has not sent READY, so it sends no
+ * RELOADING. */
 static void on_hang_up(void *ctx)
 {
     struct daemon *daemon = ctx;
@@ -206,8 +207,8 @@ static int64_t on_look(void *ctx, int64_t now_ms)
     return watch_step(&daemon->watch, now_ms);
 }
 
-/* A server that answers nothing must not hold up the stop. A step that goes on since before it
- * hangs, and late in the stop nothing good can come of any answer. */
+/* A server that does not answer must not delay the stop. The connections are cut if a step has run
+ * since the stop began, and late in the stop in any case. */
 static void on_stop_lasts(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms)
 {
     struct daemon *daemon = ctx;
@@ -236,7 +237,7 @@ static enum rc open_signals(struct daemon *daemon, struct signals *signals, stru
     return rc;
 }
 
-/* A manager that cannot be told anything is not one that we could work under. */
+/* A failure to notify the service manager is fatal: it would end the process after its time-out. */
 static enum rc open_manager(struct daemon *daemon, struct err *err)
 {
     const struct os_service service = os_service();
@@ -279,7 +280,7 @@ static enum rc run_process(struct daemon *daemon, struct err *err)
         rc = open_admin(daemon, err);
     if (rc == RC_OK)
         rc = run_parts(daemon, err);
-    /* Said before the end, which may take its time. */
+    /* Logged before the parts end, which may take long. */
     if (rc != RC_OK)
         fail_start(daemon, rc, err);
     end_parts(daemon);
@@ -365,7 +366,7 @@ int role_main(const struct role_process *process, int argc, char **argv)
         code = EXIT_USAGE;
     else
         code = rc == RC_OK && !atomic_load(&daemon.stop.failed) ? EXIT_DONE : EXIT_FAILED;
-    /* Threads that go on must not meet what exit() takes down. */
+    /* Threads that still run must not meet data that exit() frees. */
     if (kafka_handles_left() > 0)
         _exit(code);
     return code;

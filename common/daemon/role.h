@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A role is a long-running part (serve, relay, consume, rollup): it opens what it needs, runs
- * threads until stop, and says how it is. This module runs one or several of them in a process:
- * settings, signals, the admin server, readiness, clean stop. */
+/* A role is a long-running part (serve, relay, retry, consume, rollup, housekeep): it opens what it
+ * needs, runs threads until stop, and reports its health. This module runs one or several roles in
+ * a process: settings, signals, the admin server, readiness, clean stop. */
 #ifndef COMMON_DAEMON_ROLE_H
 #define COMMON_DAEMON_ROLE_H
 
@@ -16,7 +16,7 @@
 
 struct retry_handlers;
 
-/* What a role gets. Lives longer than the role. */
+/* The environment of a role. Lives longer than the role. */
 struct role_env {
     const struct settings *settings;
     struct stop *stop;
@@ -31,25 +31,25 @@ struct role {
     /* Registers the metrics that the role has from its start, with examples of those whose labels
      * are known later. Before open(), and for `tallybox metrics`. May be NULL. */
     void (*register_metrics)(void);
-    /* Allocates and checks; no thread, no connection is needed yet: a database or broker that is
-     * away is not an error here. RC_FATAL: err says what a person must change. */
+    /* Allocates and checks without starting a thread. Needs no connection: an unreachable database
+     * or broker is no error here. RC_FATAL: err says what the operator must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
     /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a
      * setting is wrong, and the process ends with EXIT_USAGE. */
     enum rc (*start)(void *role, struct err *err);
     /* Called by any thread, one at a time, between start and join; must not block. May be NULL. */
     void (*health)(void *role, struct health *health);
-    /* stop was requested: finish or give back what is in hand, join the threads. Called only when
-     * start() worked; close() whenever open() did. */
+    /* Called after stop was requested, if start() worked: finishes the work or gives it back, and
+     * joins the threads. close() is called whenever open() worked. */
     void (*join)(void *role);
     void (*close)(void *role);
 
     const char *sections; /* of the settings, as --help lists them: "relay" */
 };
 
-/* Asked before roles start, again and again while it says RC_RETRY (the process is up, alive and
- * not ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a
- * setting does not fit what is there. migrate: the command line allows changing the schema. */
+/* Called before roles start, repeatedly while it returns RC_RETRY (the process runs and is not
+ * ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a setting
+ * does not fit the databases. migrate: the command line allows changing the schema. */
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
 
 /* A process that runs roles. */

@@ -21,7 +21,7 @@
 
 #define STOP_LOOK_MS 100
 
-/* What the thread knows of the stop. */
+/* The thread's view of the stop. */
 struct hearing {
     int64_t timeout_ms;   /* of the stop */
     int64_t deadline_ms;  /* of the stop; 0: none was requested */
@@ -103,7 +103,7 @@ static void *run_signals(void *arg)
         poll(fds, 3, compute_wait_ms(&hearing, os_now_ms()));
         if (fds[0].revents & POLLIN)
             take_signal(signals, &hearing);
-        /* Whoever asked for the stop: its time runs from here. */
+        /* The time of the stop runs from here, for a signal and for a failed thread alike. */
         if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
             hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
             hearing.deadline_ms = os_now_ms() + hearing.timeout_ms;
@@ -136,7 +136,7 @@ enum rc signals_start(struct signals *signals, struct stop *stop, const struct s
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    /* A peer that went away is an error of the write, not of the process. */
+    /* A closed connection is an error of the write, not of the process. */
     signal(SIGPIPE, SIG_IGN);
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)

@@ -13,11 +13,11 @@
 #include <pthread.h>
 #include <stdint.h>
 
-/* What else the thread does; both functions run on it. */
+/* Further work of the thread; it calls each of these functions. */
 struct signals_chores {
     void (*hang_up)(void *ctx);                 /* SIGHUP came; not called once a stop began */
-    int64_t (*look)(void *ctx, int64_t now_ms); /* in how many ms it wants to be called again */
-    /* A stop goes on for so long already; called again and again until it is over. */
+    int64_t (*look)(void *ctx, int64_t now_ms); /* returns the time until the next call in ms */
+    /* Called repeatedly during a stop, with its duration so far. */
     void (*stop_lasts)(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms);
     void *ctx;
 };

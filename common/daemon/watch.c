@@ -62,8 +62,8 @@ static void tell_status(struct watch *watch, const struct health *health)
     notify_status(watch->notify, text);
 }
 
-/* A process whose worker hangs is of no use and may hold what others wait for: the manager ends it
- * when it hears nothing any more. A stop has its own bound. */
+/* A process with a hanging worker cannot work and may hold locks or leases that others need.
+ * Without notifications the service manager ends it. A stop has its own limit. */
 static void feed_manager(struct watch *watch, int64_t now_ms)
 {
     char name[LOOP_NAME_SIZE];

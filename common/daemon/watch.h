@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Watches over a process from inside: says in the log when it stops being ready, why, and when it
- * is ready again; keeps the service manager informed; and feeds its watchdog as long as every loop
- * finishes its steps. One thread. */
+/* Watches a process from inside: logs when and why it stops being ready and when it is ready again,
+ * informs the service manager, and feeds its watchdog while every loop finishes its steps. One
+ * thread. */
 #ifndef COMMON_DAEMON_WATCH_H
 #define COMMON_DAEMON_WATCH_H
 
@@ -20,14 +20,14 @@ struct watch {
     bool bad;
     bool said; /* that it is bad */
     bool starving;
-    char status[sizeof(((struct health *)NULL)->why)]; /* the manager knows this one */
+    char status[sizeof(((struct health *)NULL)->why)]; /* the last status that the manager got */
 };
 
 /* All are borrowed. */
 void watch_init(struct watch *watch, const char *role, struct readiness *readiness,
                 const struct notify *notify, int64_t watchdog_ms);
 
-/* Looks once; in how many milliseconds it wants to be called again. */
+/* Checks once. Returns the time until the next call in milliseconds. */
 int64_t watch_step(struct watch *watch, int64_t now_ms);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Do other nodes of a cluster write to the tables of a server: Galera, or group replication with
- * several primaries? Their open transactions are in no list of this server and hold no lock on it,
- * so nothing tells that a row of theirs is on its way until it is applied. Any thread, with a db of
- * its own. */
+/* Finds out whether other nodes of a cluster write to the tables of a server: Galera, or group
+ * replication with several primaries. The open transactions of those nodes are in no list of this
+ * server and hold no lock on it, so this server cannot show that one of their rows is uncommitted.
+ * Any thread, with its own db. */
 #ifndef COMMON_DB_CLUSTER_H
 #define COMMON_DB_CLUSTER_H
 
@@ -12,7 +12,7 @@
 
 #define DB_CLUSTER_SIZE 80
 
-/* What the variables of a server say. Zeroed: it stands alone. */
+/* The cluster variables of a server. Zeroed: the server is in no cluster. */
 struct db_cluster {
     bool wsrep_on;          /* MariaDB alone has it globally */
     bool wsrep_provider;    /* one is named, and is not 'none' */
@@ -24,8 +24,8 @@ struct db_cluster {
 /* Takes one variable of SHOW VARIABLES; others than these are passed over. */
 void db_cluster_set(struct db_cluster *cluster, const char *name, const char *value);
 
-/* The kind of cluster for people, "" when no other node writes. A cluster that is set up so counts,
- * also while it has one node. */
+/* The kind of cluster as text, "" if no other node writes. A server that is configured as a cluster
+ * counts even while it is the only node. */
 const char *db_cluster_text(const struct db_cluster *cluster);
 
 /* Asks the server; needs no privilege. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The sockets of all connections of this process, so that a stop can end statements that a silent
- * server never answers. Any thread; nobody but the files of common/db includes this. */
+ * server never answers. Only files of common/db include this. Any thread. */
 #ifndef COMMON_DB_CUT_H
 #define COMMON_DB_CUT_H
 

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A connection left alone for longer is asked whether it is still there before it is used:
- * servers, proxies and firewalls close idle ones without telling. */
+/* A connection that was idle for longer is tested before it is used: servers, proxies and firewalls
+ * close idle connections without notice. */
 #define IDLE_MS 10000
 
-/* What a packet holds beside the statement, generously. */
+/* Bytes of a packet beside the statement, estimated high. */
 #define PACKET_EXTRA 64
 
 struct db {
@@ -68,7 +68,7 @@ enum rc db_connect(struct db *db, struct err *err)
     if (rc != RC_OK)
         return rc;
     db_socket_list(&db->socket, db_handle_socket(db->mysql));
-    /* All were cut while this one was being made: nobody would cut it any more. */
+    /* db_cut_all() ran while this connection was being made and did not see it. */
     if (db_is_cut())
         rc = err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
                       db->place);
@@ -284,7 +284,7 @@ static enum rc read_rows(MYSQL_RES *res, db_on_row on_row, void *ctx, struct err
     return rc;
 }
 
-/* What on_row said counts as our own failure: see fail_statement(). */
+/* A result of on_row counts as our own failure: see fail_statement(). */
 static enum rc fail_rows(struct db *db, enum rc rc)
 {
     if (rc == RC_RETRY || rc == RC_FATAL)

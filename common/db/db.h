@@ -55,8 +55,8 @@ enum rc db_borrow(struct db **db, void *mysql, struct err *err);
  * connection is RC_RETRY and the transaction is over. */
 enum rc db_connect(struct db *db, struct err *err);
 
-/* Which server a connection leads to, for people and for comparing, and when that was started, by
- * its own clock. */
+/* The server of a connection, as text that can be compared, and the time of its start by its own
+ * clock. */
 struct db_origin {
     char server[256];
     int64_t started_s;
@@ -72,7 +72,8 @@ void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx);
 /* Closes the connection; the next call makes another one. Outside a transaction. */
 void db_disconnect(struct db *db);
 
-/* Changes with every new connection, > 0: temporary state of the session is gone when it did. */
+/* A number above 0 that changes with every new connection. After a change the temporary state of
+ * the session is lost. */
 uint64_t db_session(const struct db *db);
 
 /* Connects if need be and runs sql, usually a SET SESSION, once in each new session. *session is
@@ -115,8 +116,8 @@ enum rc db_query_buf(struct db *db, const struct buf *sql, db_on_row on_row, voi
 enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, void *ctx,
                   struct err *err);
 
-/* One number: the first column of the first row. *found (may be NULL) is false when there was no
- * row or it was NULL; value is then left alone. */
+/* Reads one number: the first column of the first row. *found (may be NULL) is false if there was
+ * no row or the column was NULL; then value is unchanged. */
 enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, struct err *err);
 
 /* db_commit(): RC_RETRY means unknown. db_rollback() never fails: a lost connection rolls back. */

@@ -15,8 +15,8 @@ struct meaning {
     bool ends_session;
 };
 
-/* Only what differs from the default (see db_error_classify()) has to be here; a few common ones
- * are listed so that nobody has to wonder. */
+/* Lists the codes that differ from the default (see db_error_classify()), and a few common ones for
+ * clarity. */
 static const struct meaning meanings[] = {
     /* The data of one statement was refused; the statement is undone, its transaction goes on. */
     {1022, RC_REJECT, false}, /* duplicate key */
@@ -205,9 +205,9 @@ static bool is_read_only(unsigned code, const char *text)
     return code == 1290 && (strstr(text, "read-only") || strstr(text, "read_only"));
 }
 
-/* A number nobody listed is RC_RETRY: an unknown refusal changed nothing, so trying again is
- * harmless, while ending the process would turn a new number for some passing trouble into an
- * outage. It shows in the log and in readiness either way. */
+/* An unlisted number is RC_RETRY. An unknown refusal changed nothing, so another try is harmless,
+ * while ending the process would turn a new temporary error into an outage. The error is visible in
+ * the log and in readiness. */
 enum rc db_error_classify(unsigned code, const char *text)
 {
     const struct meaning *meaning = find_meaning(code);
@@ -260,7 +260,7 @@ static bool find_grant(char *out, size_t size, const char *text)
     const char *table = denied ? strstr(denied, " table ") : NULL;
     char names[2][130] = {"", ""};
 
-    /* Words in lower case are no right, but what the server says of a statement. */
+    /* Words in lower case are no privilege but part of the server's text. */
     if (!table || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ, ") < (size_t)(denied - text))
         return false;
     if (column) {
@@ -274,7 +274,7 @@ static bool find_grant(char *out, size_t size, const char *text)
     return true;
 }
 
-/* What a person has to do about an account that may too little. */
+/* Appends what to do for a user that lacks a privilege. */
 static void put_right(char *out, size_t size, unsigned code, const char *text)
 {
     static const char see[] = "`tallybox migrate grants` prints the rights of each role";

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What MySQL's and MariaDB's error numbers mean to a caller: the one place that decides it. Pure;
- * any thread. */
+/* Classifies the error numbers of MySQL and MariaDB, in this place only. Pure; any thread. */
 #ifndef COMMON_DB_ERROR_H
 #define COMMON_DB_ERROR_H
 
@@ -11,8 +10,8 @@
 /* Never RC_OK. text is the server's message: some numbers mean several things. */
 enum rc db_error_classify(unsigned code, const char *text);
 
-/* Is the connection of no use after this error? Either it is gone, or the server behind it is not
- * one to stay with (read-only, leaving). */
+/* Whether the connection cannot be used after this error: it is lost, or its server is read-only or
+ * shutting down. */
 bool db_error_ends_session(unsigned code);
 
 /* err_fail() with "<place>: <text> (<code>)", text cut to a length that fits a log line. */

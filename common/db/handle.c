@@ -34,8 +34,8 @@ static void start_library(void)
                      pthread_key_create(&library_thread, leave_thread) == 0;
 }
 
-/* Oracle's library wants to know every thread that calls it. Connections move between threads, so
- * each call that enters the library passes here first. */
+/* Oracle's library must be initialized in each thread that calls it. Connections move between
+ * threads, so each call that enters the library calls this first. */
 void db_thread_enter(void)
 {
     static const char known;
@@ -55,8 +55,8 @@ enum rc db_library_enter(struct err *err)
     return RC_OK;
 }
 
-/* OpenSSL writes to sockets without MSG_NOSIGNAL: a server that goes away would end the process.
- * A program that chose its own way with SIGPIPE keeps it. */
+/* OpenSSL writes to sockets without MSG_NOSIGNAL, so a closed connection would end the process with
+ * SIGPIPE. A handler of SIGPIPE that the program has set stays in place. */
 void db_pipe_signal_ignore(void)
 {
     struct sigaction action;
@@ -74,8 +74,8 @@ static unsigned round_to_seconds(int64_t ms)
 }
 
 #ifdef LIBMARIADB
-/* MariaDB's library: it takes the system's certificates where it is given none, and newer versions
- * verify unless told otherwise. It asks for a public key by itself where a login needs one. */
+/* MariaDB's library uses the system's certificates unless it gets others, and newer versions verify
+ * by default. It requests a public key by itself if a login needs one. */
 static void set_tls_options(MYSQL *mysql, const struct mysql_settings *settings)
 {
     my_bool enforce = db_tls_of(settings) != DB_TLS_OFF;
@@ -124,7 +124,7 @@ static void set_options(MYSQL *mysql, const struct mysql_settings *settings)
     mysql_options(mysql, MYSQL_OPT_WRITE_TIMEOUT, &query);
     /* A server must not be able to ask us for files. */
     mysql_options(mysql, MYSQL_OPT_LOCAL_INFILE, &off);
-    /* Without this "localhost" would mean a socket, whatever the port says. */
+    /* Without this option "localhost" would mean a socket, even with a port. */
     mysql_options(mysql, MYSQL_OPT_PROTOCOL, &protocol);
     mysql_options(mysql, MYSQL_OPT_MAX_ALLOWED_PACKET, &answer);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
@@ -132,7 +132,7 @@ static void set_options(MYSQL *mysql, const struct mysql_settings *settings)
     set_tls_options(mysql, settings);
 }
 
-/* MariaDB's library goes on in plain text when the server has no TLS, unless it has to verify. */
+/* MariaDB's library falls back to plain text if the server has no TLS, unless it has to verify. */
 static enum rc check_tls(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                          struct err *err)
 {
@@ -142,8 +142,8 @@ static enum rc check_tls(MYSQL *mysql, const struct mysql_settings *settings, co
                     "%s: the server offers no TLS; give it a certificate or set tls = off", place);
 }
 
-/* The libraries say little of why a handshake failed, and nothing of what can be done. It may have
- * been the network: RC_RETRY stays. */
+/* The libraries give little information about a failed handshake. The cause may be the network, so
+ * the result stays RC_RETRY. */
 static enum rc fail_connect(MYSQL *mysql, const struct mysql_settings *settings, const char *place,
                             struct err *err)
 {
@@ -165,7 +165,7 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
 {
     bool local = settings->socket[0] != '\0';
     const char *database = settings->database[0] ? settings->database : NULL;
-    /* Where the library itself does not insist, nothing is asked of a server before it is known to
+    /* If the library does not enforce TLS, no statement is sent before the connection is known to
      * be encrypted. */
     bool later = database && db_tls_of(settings) == DB_TLS_ON;
     MYSQL *mysql = mysql_init(NULL);
@@ -227,9 +227,9 @@ int db_handle_socket(MYSQL *mysql)
     "check_constraint_checks = 1, query_cache_type = 0, "                                 \
     "in_predicate_conversion_threshold = 1000, optimizer_max_sel_arg_weight = 32000 */"
 
-/* The waits of the server end before ours do, so that it says what happened and the connection
- * lives. A session whose client froze or whose host vanished gives its locks back after a while;
- * without a bound that would be eight hours. */
+/* The server's time-outs are shorter than ours, so that the server reports what happened and the
+ * connection stays usable. The server ends a session whose client froze or whose host vanished, and
+ * releases its locks; the default for that is eight hours. */
 static void put_session_sql(struct buf *sql, const struct mysql_settings *settings)
 {
     unsigned query = round_to_seconds(settings->query_timeout_ms);

@@ -11,7 +11,7 @@
 #include <mysql.h>
 #include <stdint.h>
 
-/* What a server says of itself. */
+/* Properties that a server reports. */
 struct db_server {
     enum db_kind kind;
     uint64_t packet_bytes_max;
@@ -26,7 +26,7 @@ void db_thread_enter(void);
 /* SIGPIPE is ignored from now on where it still had its default. */
 void db_pipe_signal_ignore(void);
 
-/* A connected handle without any session set-up. place goes into err. *out is the caller's. */
+/* Connects without session set-up. place appears in err. The caller owns *out. */
 enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
                           struct err *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/db/literal.h"
 
-/* The character behind the backslash, or 0 when the byte stands for itself. */
+/* The character after the backslash, or 0 if the byte needs none. */
 static const char escapes[256] = {
     ['\0'] = '0',  ['\n'] = 'n', ['\r'] = 'r',  ['\x1a'] = 'Z',
     ['\''] = '\'', ['"'] = '"',  ['\\'] = '\\',
@@ -14,7 +14,8 @@ void db_literal_quoted(struct buf *sql, const char *introducer, const void *byte
     char *out;
 
     buf_text_put(sql, introducer);
-    /* Counted first: asking for the worst case would fail in a buf whose ceiling still fits. */
+    /* The bytes are counted first, because reserving the worst case could exceed the ceiling of the
+     * buf. */
     for (size_t i = 0; i < len; i++)
         extra += escapes[in[i]] != 0;
     out = buf_reserve(sql, len + extra);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What other machines cannot listen to. Names are not looked up: whoever answers for them could
- * make a stranger's address look local. */
+/* Addresses that other machines cannot intercept. Names are not looked up, because a false DNS
+ * answer could make a remote address look local. */
 static bool is_local(const struct mysql_settings *settings)
 {
     struct in_addr four;

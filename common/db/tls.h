@@ -11,7 +11,7 @@ enum db_tls {
     DB_TLS_VERIFY, /* encrypted, with who the certificate says and the authority vouches for */
 };
 
-/* What tls means for this host; auto is off for a socket or a loopback address, else verify. */
+/* The mode for this host: auto means off for a socket or a loopback address, else verify. */
 enum db_tls db_tls_of(const struct mysql_settings *settings);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the configuration of topics says about records: how large a batch may be, how long a record
- * is kept, whether a topic is compacted. Asks the broker without waiting, so that a thread that
- * sends may ask again now and then. Needs the ACL DescribeConfigs on the topics; without it Kafka's
- * own defaults are assumed, and a warning says so once for the process. One thread at a time. */
+/* The configuration of topics that matters for records: how large a batch may be, how long a record
+ * is kept, whether a topic is compacted. Queries the broker without waiting, so that a sending
+ * thread may repeat the query. Needs the ACL DescribeConfigs on the topics; without it Kafka's
+ * defaults are assumed, and one warning per process is logged. One thread at a time. */
 #ifndef COMMON_KAFKA_CONFIG_H
 #define COMMON_KAFKA_CONFIG_H
 
@@ -26,8 +26,8 @@ struct kafka_topic_config {
 
 void kafka_topic_config_default(struct kafka_topic_config *config);
 
-/* Takes one entry of a topic's configuration, as the broker prints it. What is not needed or is no
- * number is passed over. Pure. */
+/* Stores one entry of a topic's configuration, in the broker's notation. Other entries and values
+ * that are no number are ignored. Pure. */
 void kafka_topic_config_set(struct kafka_topic_config *config, const char *name, const char *value);
 
 /* How far in the past the time of a record may lie, in ms: half of what the topic keeps, or else
@@ -44,14 +44,14 @@ typedef void (*kafka_on_topic_config)(void *ctx, const char *topic,
                                       const struct kafka_topic_config *config,
                                       const struct err *err);
 
-/* Asks about topics, which is forgotten when an earlier question is still under way. The broker has
- * timeout_ms. RC_RETRY: it cannot be asked (also the in-process broker). */
+/* Queries topics; ignored while an earlier query is pending. The broker has timeout_ms to answer.
+ * RC_RETRY: the query cannot be sent (also to the in-process broker). */
 enum rc kafka_config_ask(struct kafka_config_query *query, struct rd_kafka_s *kafka,
                          const char *const *topics, size_t count, int timeout_ms, struct err *err);
 
-/* Hands on the answer if it comes within wait_ms (0: if it is there). False while it is still under
- * way. A question that failed as a whole ends without a call of on_config; err then says why, and
- * is empty otherwise. */
+/* Calls on_config with the answer if it arrives within wait_ms (0: if it has arrived). False while
+ * the query is pending. A query that failed as a whole ends without a call of on_config; err then
+ * has the reason, and is empty otherwise. */
 bool kafka_config_poll(struct kafka_config_query *query, int wait_ms,
                        kafka_on_topic_config on_config, void *ctx, struct err *err);
 

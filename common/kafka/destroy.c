@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A handle that a thread of its own destroys. Whoever comes last frees it. */
+/* A handle that a separate thread destroys. The later one of that thread and the caller frees
+ * this. */
 struct destruction {
     rd_kafka_t *kafka;
     int flags;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     bool done;
-    bool left; /* nobody waits for it any more */
+    bool left; /* the caller has stopped waiting */
 };
 
 static atomic_int handles_left;

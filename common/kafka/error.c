@@ -21,14 +21,14 @@ struct meaning {
  *   setting one message aside would not help the next. */
 static const struct meaning meanings[] = {
     {RD_KAFKA_RESP_ERR_NO_ERROR, RC_OK},
-    {RD_KAFKA_RESP_ERR__PARTITION_EOF, RC_OK}, /* news, not trouble */
+    {RD_KAFKA_RESP_ERR__PARTITION_EOF, RC_OK}, /* no error */
 
     /* This message, its topic, or (consuming) this partition. */
     {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RC_REJECT},
     {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, RC_REJECT},
     {RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE, RC_REJECT},
-    /* Bad checksum; but older brokers say it too when a compacted topic gets a record without key,
-     * and that would come back for ever. */
+    /* A bad checksum. Older brokers also return it if a compacted topic gets a record without key,
+     * and then every repetition would fail. */
     {RD_KAFKA_RESP_ERR_INVALID_MSG, RC_REJECT},
     {RD_KAFKA_RESP_ERR_INVALID_RECORD, RC_REJECT},
     {RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, RC_REJECT},
@@ -36,7 +36,8 @@ static const struct meaning meanings[] = {
     {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, RC_REJECT},
     {RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, RC_REJECT}, /* not a topic's name */
     {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, RC_REJECT},
-    /* librdkafka has asked for the topic for topic.metadata.propagation.max.ms when it says so. */
+    /* librdkafka returns it after it has requested the topic for
+     * topic.metadata.propagation.max.ms. */
     {RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RC_REJECT},
     {RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, RC_REJECT},
     {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, RC_REJECT},
@@ -45,7 +46,7 @@ static const struct meaning meanings[] = {
     {RD_KAFKA_RESP_ERR__VALUE_SERIALIZATION, RC_REJECT},
     {RD_KAFKA_RESP_ERR__KEY_DESERIALIZATION, RC_REJECT},
     {RD_KAFKA_RESP_ERR__VALUE_DESERIALIZATION, RC_REJECT},
-    /* The records that are needed are gone. */
+    /* The needed records have been deleted. */
     {RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, RC_REJECT},
     {RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RC_REJECT},
     {RD_KAFKA_RESP_ERR__NO_OFFSET, RC_REJECT},
@@ -81,7 +82,7 @@ enum rc kafka_classify(int code)
     return RC_RETRY;
 }
 
-/* What a person has to do about a user that may too little; "" for every other code. */
+/* What to do for a user that lacks an ACL; "" for every other code. */
 const char *kafka_acl_hint(int code)
 {
     switch (code) {

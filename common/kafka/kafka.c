@@ -22,7 +22,7 @@
 #define BROKERS_BYTES 4096
 #define FLAWS_BYTES 512
 
-/* What [kafka] may leave out. */
+/* Defaults of properties that [kafka] does not set. */
 static const struct kafka_default ground[] = {
     {"bootstrap.servers", "127.0.0.1:9092", NULL},
     {"client.id", "tallybox", NULL},
@@ -33,7 +33,7 @@ bool kafka_cooperative(void)
     return rd_kafka_version() >= VERSION_COOPERATIVE;
 }
 
-/* What versions below a number cannot do, the oldest first. */
+/* Faults of versions below a number, the oldest first. */
 static const struct {
     int below;
     const char *flaw;
@@ -73,13 +73,14 @@ static void check_version(void)
 /* level: as syslog counts, 0 worst and 7 for debugging. (Its header's names are ours as well.) */
 static enum log_level map_level(int level, const char *facility, const char *text)
 {
-    /* [kafka] is for both roles: that a property belongs to the other one is no news. */
+    /* [kafka] serves both roles, so the warning that a property belongs to the other role is
+     * suppressed. */
     if (strcmp(facility, "CONFWARN") == 0 && strstr(text, "will be ignored by this"))
         return LOG_DEBUG;
-    /* The gapless guarantee is called experimental since 2019; the relay stands on it. */
+    /* Since 2019 a warning calls enable.gapless.guarantee experimental. The relay depends on it. */
     if (strcmp(facility, "CONFWARN") == 0 && strstr(text, "is experimental"))
         return LOG_DEBUG;
-    /* The same as an error event, which whoever owns the handle hears and decides on. */
+    /* The owner of the handle gets the same as an error event and decides. */
     if (strcmp(facility, "ERROR") == 0)
         return LOG_DEBUG;
     if (level <= 2)
@@ -90,7 +91,7 @@ static enum log_level map_level(int level, const char *facility, const char *tex
     return level <= 6 ? LOG_INFO : LOG_DEBUG;
 }
 
-/* librdkafka tries again and again, and says so each time. */
+/* librdkafka retries for ever and logs each failure. */
 #define SAY_AGAIN_MS 60000
 #define DEBUG_LEVEL 7
 
@@ -103,7 +104,7 @@ static void on_log(const rd_kafka_t *kafka, int level, const char *facility, con
     struct err line;
     bool is_new = true;
 
-    /* Who asks for debugging wants all of it. */
+    /* With debugging on, every line is logged. */
     if (level < DEBUG_LEVEL) {
         pthread_mutex_lock(&logged_lock);
         is_new = reasons_add(&logged, text, os_now_ms(), SAY_AGAIN_MS);
@@ -302,7 +303,7 @@ static enum rc check_handle(const struct settings *settings, enum kafka_role rol
         return rc;
     rd_kafka_conf_set_log_cb(conf, on_log_dropped);
     rc = set_property(conf, "bootstrap.servers", "", err);
-    /* It would only say that it has no broker. */
+    /* This handle would only log that it has no broker. */
     if (rc == RC_OK)
         rc = set_property(conf, "log_level", "0", err);
     kafka = rc == RC_OK ? rd_kafka_new(type, conf, text, sizeof(text)) : NULL;

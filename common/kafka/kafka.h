@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What every user of librdkafka shares: the configuration from settings, topics, and which error
- * means what. The handle types are librdkafka's own. */
+/* Shared by all users of librdkafka: the configuration from settings, topics, and the
+ * classification of errors. The handle types are librdkafka's. */
 #ifndef COMMON_KAFKA_KAFKA_H
 #define COMMON_KAFKA_KAFKA_H
 
@@ -16,8 +16,8 @@ struct rd_kafka_conf_s;
 
 enum kafka_role { KAFKA_PRODUCER, KAFKA_CONSUMER, KAFKA_TOOL };
 
-/* A property the caller wants unless the settings name it; `fixed` ones may not be overridden, and
- * naming them in [kafka] is an error that says why. */
+/* A property that the caller sets unless the settings name it. A `fixed` property may not be
+ * overridden; naming it in [kafka] is an error with the reason. */
 struct kafka_default {
     const char *name;
     const char *value;

@@ -24,8 +24,8 @@ static int compute_left_ms(const struct topic_wish *wish)
     return left_ms > 1 ? (int)left_ms : 1;
 }
 
-/* *partitions: 0 when there is no such topic. Asks for every topic's name, because asking for one
- * makes it, with the broker's partitions, where the broker has auto.create.topics.enable. */
+/* *partitions: 0 if the topic does not exist. Requests the names of all topics, because requesting
+ * a single one creates it if the broker has auto.create.topics.enable. */
 static enum rc find_topic(const struct topic_wish *wish, int *partitions, struct err *err)
 {
     const struct rd_kafka_metadata *metadata = NULL;
@@ -52,7 +52,7 @@ static void put_replication(const struct topic_wish *wish, char text[48])
         snprintf(text, 48, " --replication-factor %d", wish->replication);
 }
 
-/* The broker said no: what does that mean for a topic we need? */
+/* Classifies the broker's refusal to create a topic that is needed. */
 static enum rc fail_create(const struct topic_wish *wish, rd_kafka_resp_err_t code,
                            const char *text, struct err *err)
 {
@@ -159,7 +159,7 @@ static enum rc create_topic(const struct topic_wish *wish, rd_kafka_resp_err_t *
 #define LEADERS_WAIT_MS 2000
 #define LEADERS_POLL_MS 20
 
-/* Has every partition a leader that knows that it is one? */
+/* Whether every partition has a leader that has accepted its role. */
 static bool read_leaders(const struct topic_wish *wish, int partitions)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
@@ -175,10 +175,10 @@ static bool read_leaders(const struct topic_wish *wish, int partitions)
     return all;
 }
 
-/* A new partition is told to producers before its leader knows of it, and a leader that refuses a
- * producer's first request may take the second one: see KAFKA-15591. So nothing is sent before
- * every leader has answered once, or some time has passed: one that is down must not stop the
- * others. */
+/* Producers learn of a new partition before its leader does, and a leader that refuses a producer's
+ * first request may accept the second one: see KAFKA-15591. Therefore nothing is sent before every
+ * leader has answered once or a time has passed. The time limit keeps one failed leader from
+ * stopping the others. */
 static void await_leaders(struct topic_wish *wish, int partitions)
 {
     int64_t until_ms = os_now_ms() + LEADERS_WAIT_MS;
@@ -193,7 +193,7 @@ static void await_leaders(struct topic_wish *wish, int partitions)
     stop_done(&stop);
 }
 
-/* A broker that knows no admin requests makes a topic when it is asked for. */
+/* A broker without an admin API creates a topic when its metadata are requested. */
 static enum rc touch_topic(const struct topic_wish *wish, struct err *err)
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(wish->kafka, wish->topic, NULL);

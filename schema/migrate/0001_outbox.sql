@@ -1,5 +1,5 @@
 -- side: outbox
--- The writers' side: what a vote changes in its own transaction, and the outbox it appends to.
+-- The writers' side: the tables that a vote changes in its own transaction, and the outbox.
 
 CREATE TABLE vote_state (
     voter_id   BIGINT     NOT NULL,

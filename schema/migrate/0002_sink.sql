@@ -1,5 +1,5 @@
 -- side: sink
--- The readers' side: the insert-only log of votes, its totals, how far the consumers are, and remark.
+-- The readers' side: the insert-only log of votes, totals, the progress of consumers, and remark.
 
 CREATE TABLE vote_document (
     id          BIGINT      NOT NULL AUTO_INCREMENT,

@@ -1,5 +1,5 @@
 -- side: sink
--- What became of dead records: those that were replayed or dropped, whole, as long as they are kept.
+-- Dead records that were replayed or dropped, kept whole until housekeeping deletes them.
 
 CREATE TABLE dead_history (
     id             BIGINT       NOT NULL AUTO_INCREMENT,

@@ -1,5 +1,5 @@
 -- side: sink
--- Housekeeping: where the log begins, what is kept of the months that were dropped, who is at work.
+-- Housekeeping: the beginning of the log, the sums of dropped months, and the singleton lease.
 
 CREATE TABLE log_begin (
     name       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the log: vote_document',

@@ -1,5 +1,5 @@
 -- side: sink
--- For votes of foreign producers (consumer.votes_from = anyone): what each voter's last vote is.
+-- For votes of other producers (consumer.votes_from = anyone): the last vote of each voter.
 
 CREATE TABLE vote_last (
     content_id  BIGINT  NOT NULL,

@@ -1,6 +1,6 @@
 -- side: outbox
--- The retry queue: what could not be done at once is kept here, tried again by its scene's rule, and
--- in nobody's way.
+-- The retry queue: tasks wait here and run again by the policy of their scene, without delaying
+-- other work.
 
 CREATE TABLE retry_scene (
     task_group VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -56,7 +56,7 @@ static enum rc read_index_parts(struct ddl *ddl, bool primary, bool unique)
     return rc;
 }
 
-/* What stands behind PRIMARY. */
+/* Reads the part after PRIMARY. */
 static enum rc read_primary_key(struct ddl *ddl)
 {
     enum rc rc = ddl_want(&ddl->reader, "KEY");
@@ -72,7 +72,7 @@ static bool take_key_word(struct ddl *ddl)
     return ddl_take(&ddl->reader, "KEY") || ddl_take(&ddl->reader, "INDEX");
 }
 
-/* What stands behind KEY or INDEX. */
+/* Reads the part after KEY or INDEX. */
 static enum rc read_named_key(struct ddl *ddl, bool unique)
 {
     enum rc rc = ddl_name(&ddl->reader, ddl->change.name);
@@ -95,7 +95,7 @@ static enum rc read_table_column(struct ddl *ddl, enum ddl_kind kind)
     return tell_action(ddl, kind);
 }
 
-/* An index, or a column when nothing says otherwise. */
+/* Reads an index, or a column if no index keyword comes first. */
 static enum rc read_table_part(struct ddl *ddl)
 {
     bool unique;
@@ -120,8 +120,8 @@ static enum rc read_table_body(struct ddl *ddl)
     return rc;
 }
 
-/* What stands behind PARTITION. How many partitions there are is the operators' business: months
- * are added and moved away, so only the way of cutting counts. */
+/* Reads the part after PARTITION. The number of partitions is not compared, because operations adds
+ * and drops months; only the partitioning rule counts. */
 static enum rc read_partition(struct ddl_reader *reader, char *partition, size_t size)
 {
     char brackets[SHAPE_TYPE_SIZE];
@@ -187,8 +187,8 @@ static enum rc read_table_options(struct ddl_reader *reader, struct table_option
     return rc;
 }
 
-/* What stands behind CREATE TABLE. The options at the end are read first: the columns' collation
- * may come from there. */
+/* Reads the part after CREATE TABLE. The options at the end are read first, because the collation
+ * of the columns may come from there. */
 static enum rc read_create_table(struct ddl *ddl)
 {
     struct ddl_reader ahead;
@@ -246,7 +246,7 @@ static enum rc drop_index(struct ddl *ddl)
     return rc == RC_OK ? tell_action(ddl, DDL_INDEX_DROP) : rc;
 }
 
-/* What stands behind DROP in an ALTER TABLE. */
+/* Reads the part after DROP in an ALTER TABLE. */
 static enum rc read_alter_drop(struct ddl *ddl)
 {
     enum ddl_kind kind = take_key_word(ddl) ? DDL_INDEX_DROP : DDL_COLUMN_DROP;
@@ -346,7 +346,7 @@ enum rc ddl_read(const struct statement *statement, ddl_on_change on_change, voi
     return rc;
 }
 
-/* PARTITION is a reserved word: outside of quotes it stands before BY or before a name. */
+/* PARTITION is a reserved word: outside of quotes it precedes BY or a name. */
 enum rc ddl_partitions(const struct statement *statement, ddl_on_name on_name, void *ctx,
                        struct err *err)
 {

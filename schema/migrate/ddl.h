@@ -20,7 +20,7 @@ enum ddl_kind {
     DDL_COLUMN_DROP,
     DDL_INDEX_ADD,
     DDL_INDEX_DROP,
-    DDL_DATA, /* rows change; table and name are not told */
+    DDL_DATA, /* rows change; table and name are not set */
 };
 
 struct ddl_change {

@@ -37,8 +37,8 @@ enum rc ddl_name(struct ddl_reader *reader, char name[SHAPE_NAME_SIZE]);
  * NULL. */
 enum rc ddl_brackets(struct ddl_reader *reader, char *out, size_t size);
 
-/* Takes what stands behind a column's name: type and attributes, up to a comma, a closing bracket
- * or the end. */
+/* Reads the part after a column's name: type and attributes, up to a comma, a closing bracket or
+ * the end. */
 enum rc ddl_column(struct ddl_reader *reader, struct shape_column *column);
 
 #endif

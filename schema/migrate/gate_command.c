@@ -6,7 +6,7 @@
 #include "schema/migrate/migrate_mysql.h"
 #include "schema/migrate/target.h"
 
-/* Another process of ours may be migrating; the gate is asked again, so it need not wait long. */
+/* Another process of ours may be migrating. The gate is called again, so a short wait is enough. */
 #define LOCK_WAIT_MS 5000
 
 static void on_event(void *ctx, enum migrate_event event, const struct migration *migration,

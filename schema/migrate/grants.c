@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stands in the file where this installation's own names go. */
+/* Placeholders in the file for the names of this installation. */
 #define OUTBOX_SIDE "outbox_side."
 #define SINK_SIDE "sink_side."
 #define API_LANE "api_lane"
@@ -23,11 +23,11 @@ struct walk {
     size_t from; /* where this database's part of out begins */
     const struct settings *settings;
     const struct migrate_target *target;
-    struct buf comment; /* said when the first statement under it is */
+    struct buf comment; /* written before the first statement under it */
     bool has_grants;    /* the paragraph, in the file */
 };
 
-/* Whether a statement stands in this part: it comes twice where both sides are one database. */
+/* Whether this part has the statement already: it comes twice if both sides are one database. */
 static bool is_there(struct walk *walk, const char *statement)
 {
     return strstr(buf_text(walk->out) + walk->from, statement) != NULL;
@@ -44,7 +44,7 @@ static void put_statement(struct walk *walk, struct buf *statement)
     }
 }
 
-/* In the grant of a whole database _ and % stand for any character unless a backslash is there. */
+/* In the grant of a whole database _ and % are wildcards unless a backslash precedes them. */
 static void put_database(struct buf *sql, const char *name, bool whole)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,8 +1,8 @@
--- What each role does in the database, and no right more. Make the accounts first, one for each
--- role that is used, each with a password of its own:
+-- The privileges that each role needs in the database, and no others. Create the accounts first,
+-- one for each role that you use, each with its own password:
 --     CREATE USER 'tallybox_serve'@'%' IDENTIFIED BY '...';
 
--- migrate: `tallybox migrate`, and what is started with --migrate. Before the first run.
+-- migrate: `tallybox migrate`, and every command with --migrate. Before the first run.
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON outbox_side.* TO 'tallybox_migrate'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* TO 'tallybox_migrate'@'%';
 
@@ -20,14 +20,14 @@ GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
 
--- application: a service of yours that inserts events and tasks, one account for each. It has no right on
--- `origin`, so that no task of its own passes for one of the relay or the consumer.
+-- application: a service that inserts events and tasks, one account for each. It has no privilege
+-- on `origin`, so that its tasks cannot pass for tasks of the relay or the consumer.
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_application'@'%';
 GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
 GRANT SELECT (name, owner) ON outbox_side.retry_group TO 'tallybox_application'@'%';
 
--- relay: `tallybox relay`. PROCESS lets it see open transactions, which closes gaps sooner.
+-- relay: `tallybox relay`. With PROCESS it sees open transactions and closes gaps sooner.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_relay'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_relay'@'%';
@@ -37,7 +37,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
--- retry: `tallybox retry`; those on sink tables are for the handler vote alone.
+-- retry: `tallybox retry`; only the handler vote needs the privileges on sink tables.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_retry'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_retry'@'%';
@@ -68,15 +68,15 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_consume'@'%';
 
--- rollup: `tallybox rollup`. It sees and changes nothing of a remark but its votes.
+-- rollup: `tallybox rollup`. It reads and changes only the votes of a remark.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
 GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_rollup'@'%';
 
--- housekeep: `tallybox housekeep`. The servers ask for CREATE, ALTER and DROP, and nothing less, to
--- make and drop a partition; without them the rest is done, and the log says what was not.
+-- housekeep: `tallybox housekeep`. The servers require CREATE, ALTER and DROP to create and drop a
+-- partition. Without them it does its other work and logs what it could not do.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_housekeep'@'%';
@@ -91,7 +91,7 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 
--- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It makes
+-- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It creates
 -- and reads tables whose names depend on the number.
 GRANT SELECT, CREATE ON outbox_side.* TO 'tallybox_lanes'@'%';
 GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
@@ -146,7 +146,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retr
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
 
--- run: `tallybox run`: all that serve, relay, retry, consume, rollup and housekeep may.
+-- run: `tallybox run`: the privileges of serve, relay, retry, consume, rollup and housekeep.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';

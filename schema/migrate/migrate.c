@@ -64,8 +64,8 @@ static enum rc announce_step(const struct step *step, struct err *err)
     return rc == RC_OK ? save_step(step, HISTORY_TRYING, err) : rc;
 }
 
-/* The server said no: the statement is not in doubt any more. Should this not get through, the next
- * run looks for itself. */
+/* The server refused the statement, so it is not in doubt any more. If this save fails, the next
+ * run checks the effect itself. */
 static void withdraw_step(const struct step *step)
 {
     bool done = true;
@@ -85,8 +85,8 @@ static enum rc sweep_partition(void *ctx, const char *name, struct err *err)
     const struct migrate_store *store = step->migrate->store;
     enum rc rc = store->sweep(store->ctx, step->effect.table, name, err);
 
-    /* A missing right is no matter unless there is something to sweep, and then the statement says
-     * so again. */
+    /* A missing privilege matters only if there is something to remove; then the statement reports
+     * it again. */
     return rc == RC_RETRY ? rc : RC_OK;
 }
 
@@ -207,7 +207,7 @@ static enum rc make_history(const struct migrate *migrate, const struct migrate_
     return rc == RC_OK ? store->run(store->ctx, statement.sql, statement.len, err) : rc;
 }
 
-/* Reads the state, and refuses one that must not be touched: people have to act first. */
+/* Reads the state, and refuses one that an operator has to repair first. */
 static enum rc read_sound(const struct migrate *migrate, struct migrate_state *state,
                           struct err *err)
 {

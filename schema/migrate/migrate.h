@@ -16,9 +16,9 @@
 
 #include <stddef.h>
 
-/* Makes the database if it is missing and applies what is pending, up to version `to`. RC_RETRY:
- * nothing is broken; run it again. RC_FATAL: err says what people must do; what was done stays
- * recorded. */
+/* Creates the database if it is missing and applies the pending migrations, up to version `to`.
+ * RC_RETRY: nothing is broken; run it again. RC_FATAL: err says what the operator must do; finished
+ * statements stay recorded. */
 enum rc migrate_up(const struct migrate *migrate, int to, struct err *err);
 
 /* Compares the database with what its applied migrations make. *drifts: how many differences. */

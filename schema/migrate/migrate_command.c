@@ -47,7 +47,7 @@ static void on_drift(void *ctx, const struct shape_drift *drift)
     print_text(run);
 }
 
-/* An action works on one database. *good: what was asked for holds. */
+/* An action on one database. *good: the result is as requested. */
 typedef enum rc (*action_run)(struct run *run, bool *good, struct err *err);
 
 static enum rc print_status(struct run *run, bool *good, struct err *err)
@@ -99,7 +99,7 @@ static enum rc plan_steps(struct run *run, bool *good, struct err *err)
     return rc;
 }
 
-/* What the database has in the end. */
+/* Reports the version that the database has in the end. */
 static enum rc print_conclusion(struct run *run, const char *words, struct err *err)
 {
     struct migrate_state state = {0};
@@ -175,7 +175,7 @@ static enum rc set_baseline(struct run *run, bool *good, struct err *err)
 static const struct action {
     const char *name;
     action_run run;
-    bool changes; /* takes the lock; after an error the next database is left alone */
+    bool changes; /* takes the lock; an error ends the run before the next database */
 } actions[] = {
     {"up", apply_up, true},          {"status", print_status, false},  {"plan", plan_steps, false},
     {"verify", verify_shape, false}, {"baseline", set_baseline, true},
@@ -246,7 +246,7 @@ static int on_targets(struct run *run, const struct action *action, const struct
     return code;
 }
 
-/* Asks no server: whoever makes the accounts may read it first. */
+/* Needs no server, so that it can be read before the accounts exist. */
 static int print_grants(const struct options *options)
 {
     struct buf text = {0};

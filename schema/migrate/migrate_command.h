@@ -10,9 +10,9 @@
 
 int migrate_command(int argc, char **argv);
 
-/* A role_gate: do the databases of [mysql] and [sink] have the schema that this program needs?
- * migrate: bring them there first. RC_RETRY: not now, err says why and what to do. RC_FATAL: a
- * login or a right is missing, or a migration failed. */
+/* A role_gate: checks that the databases of [mysql] and [sink] have the schema that this program
+ * needs. migrate: apply the migrations first. RC_RETRY: not now; err has the reason and what to do.
+ * RC_FATAL: a login or a privilege is missing, or a migration failed. */
 enum rc schema_gate(const struct settings *settings, bool migrate, struct err *err);
 
 #endif

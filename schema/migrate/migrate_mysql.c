@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A statement that waits for a table holds up everybody who comes after it, so it gives up soon.
- * A runner whose machine vanished must not keep the lock for long; a living one is never idle. */
+/* A statement that waits for a table blocks all later ones, so it gives up soon. The lock of a
+ * runner whose machine vanished must end soon; a running one is never idle. */
 #define TABLE_WAIT_S 30
 #define IDLE_S 60
 
@@ -63,7 +63,8 @@ void migrate_mysql_put_create(struct buf *sql, const char *database)
     buf_text_put(sql, " CHARACTER SET utf8mb4");
 }
 
-/* Some servers say only this to an account without rights, be the database there or not. */
+/* Some servers return only this to an account without privileges, whether the database exists or
+ * not. */
 static enum rc explain_rights(const struct migrate_mysql *mysql, enum rc rc, struct err *err)
 {
     const struct mysql_settings *settings = &mysql->settings;

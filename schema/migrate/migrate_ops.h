@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runner of migrations needs of a database. One thread at a time. RC_RETRY and RC_FATAL
- * as in common/db/db.h: the statement was not done, or nobody knows. */
+/* The operations on a database that the runner of migrations needs. One thread at a time. RC_RETRY
+ * and RC_FATAL as in common/db/db.h: the statement was not executed, or its outcome is unknown. */
 #ifndef SCHEMA_MIGRATE_MIGRATE_OPS_H
 #define SCHEMA_MIGRATE_MIGRATE_OPS_H
 
@@ -43,10 +43,10 @@ struct migrate_store {
     /* Makes it unless it is there. */
     enum rc (*create_database)(void *ctx, struct err *err);
 
-    /* Waits up to wait_ms to be the only runner in this database, until unlock(). RC_RETRY:
-     * somebody else is at work. Whoever dies or is cut off loses the lock once the server has
-     * ended what it was doing for him. run(), sweep(), save() and run_and_save() answer RC_RETRY,
-     * and do nothing, when the lock is gone. */
+    /* Waits up to wait_ms to be the only runner in this database, until unlock(). RC_RETRY: another
+     * runner is at work. A runner that dies or loses its connection loses the lock once the server
+     * has ended its statement. run(), sweep(), save() and run_and_save() return RC_RETRY and do
+     * nothing when the lock is lost. */
     enum rc (*lock)(void *ctx, int64_t wait_ms, struct err *err);
     void (*unlock)(void *ctx);
 
@@ -60,12 +60,12 @@ struct migrate_store {
 
     /* One statement that commits by itself and is done whole or not at all, see sweep(). */
     enum rc (*run)(void *ctx, const char *sql, size_t len, struct err *err);
-    /* Removes what a server that crashed while it made a table may have left of one partition. Only
-     * asked while there is no such table. */
+    /* Removes the remains of one partition after the server crashed while it created a table.
+     * Called only while that table does not exist. */
     enum rc (*sweep)(void *ctx, const char *table, const char *partition, struct err *err);
     /* Writes the row of a version, new or again. */
     enum rc (*save)(void *ctx, const struct history_row *row, struct err *err);
-    /* Both in one transaction: a statement on rows, and the row that says it is done. */
+    /* Executes a statement on rows and saves its record in one transaction. */
     enum rc (*run_and_save)(void *ctx, const char *sql, size_t len, const struct history_row *row,
                             struct err *err);
 

@@ -32,7 +32,7 @@ struct migration_set {
 
 #define MIGRATION_NEWEST INT_MAX
 
-/* What this program needs. */
+/* The schema version that this program needs. */
 extern const struct migration_set migration_set_ours;
 
 /* "outbox" or "sink"; static. */

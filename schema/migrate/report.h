@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `tallybox migrate` tells: lines for people, or one JSON object for programs. Writes into a
- * buf; the command prints it. One thread at a time. */
+/* The output of `tallybox migrate`: lines of text, or one JSON object. Writes into a buf; the
+ * command prints it. One thread at a time. */
 #ifndef SCHEMA_MIGRATE_REPORT_H
 #define SCHEMA_MIGRATE_REPORT_H
 
@@ -23,7 +23,7 @@ struct migrate_report {
 enum rc migrate_report_init(struct migrate_report *report, bool json, struct err *err);
 void migrate_report_done(struct migrate_report *report);
 
-/* What follows is about this database. */
+/* The entries that follow belong to this database. */
 void migrate_report_target(struct migrate_report *report, const struct migrate_target *target);
 
 /* How far it is, and each migration. */

@@ -1,4 +1,4 @@
--- What the runner knows of its own work, in each database it has worked in.
+-- The migrations that the runner has applied to this database, and their state.
 CREATE TABLE schema_history (
     version     INT         NOT NULL,
     name        VARCHAR(64) NOT NULL COMMENT 'of the file, without .sql',

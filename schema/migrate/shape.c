@@ -110,7 +110,8 @@ static void set_effect(struct effect *effect, enum effect_kind kind, enum shape_
     memcpy(effect->name, change->name, sizeof(effect->name));
 }
 
-/* The servers do one statement whole or not at all, so its first visible change stands for all. */
+/* The servers execute one statement completely or not at all, so its first visible change
+ * represents all. */
 static enum rc find_change_effect(void *ctx, const struct ddl_change *change, struct err *err)
 {
     struct effect *effect = ctx;

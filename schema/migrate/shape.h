@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What migrations make of a schema, found by following their SQL, and where a real schema differs.
- * There is no second description of the tables to keep up to date. Pure; one thread per shape. */
+/* The schema that the migrations create, derived from their SQL, and the differences from a real
+ * schema. There is no second description of the tables. Pure; one thread per shape. */
 #ifndef SCHEMA_MIGRATE_SHAPE_H
 #define SCHEMA_MIGRATE_SHAPE_H
 
@@ -43,8 +43,8 @@ struct shape_drift {
 
 typedef void (*shape_on_drift)(void *ctx, const struct shape_drift *drift);
 
-/* Calls on_drift for each difference in the tables of expected and returns how many there are. Of a
- * missing table only the table is told; other tables of actual do not matter. */
+/* Calls on_drift for each difference in the tables of expected and returns their number. A missing
+ * table is one difference; additional tables of actual are ignored. */
 size_t shape_compare(const struct shape *expected, const struct shape *actual,
                      shape_on_drift on_drift, void *ctx);
 

@@ -24,12 +24,12 @@ static enum rc on_table_row(void *ctx, const struct db_row *row, struct err *err
     struct reading *reading = ctx;
     char text[SHAPE_TEXT_SIZE];
 
-    /* A view has no engine, and should not stand in for a table. */
+    /* A view has no engine. It must not pass for a table. */
     shape_table_text(row->columns[1] ? row->columns[1] : "none", get_text(row, 2), text);
     return shape_put(reading->actual, SHAPE_TABLE, get_text(row, 0), NULL, text, err);
 }
 
-/* MySQL says whether a default is an expression; MariaDB writes SQL: 'text', 5, NULL, f(x). */
+/* MySQL reports whether a default is an expression; MariaDB writes SQL: 'text', 5, NULL, f(x). */
 static void copy_default(struct db *db, const char *text, bool is_expression,
                          struct shape_column *column)
 {
@@ -48,7 +48,7 @@ static void copy_default(struct db *db, const char *text, bool is_expression,
         snprintf(column->standard, sizeof(column->standard), "%s", text);
 }
 
-/* What information_schema.columns.extra tells in words, here in lower case. */
+/* The words of information_schema.columns.extra, in lower case. */
 static void copy_extra(const char *extra, struct shape_column *column)
 {
     column->auto_increment = strstr(extra, "auto_increment") != NULL;

@@ -105,7 +105,7 @@ static void normalize_text(const char *in, char *out, size_t size)
     out[len] = '\0';
 }
 
-/* MySQL dropped the display width of integers, MariaDB still writes it; it never meant anything. */
+/* MySQL has no display width of integers any more, MariaDB still writes it; it has no effect. */
 static void remove_width(char *type)
 {
     static const char *const integers[] = {"tinyint", "smallint", "mediumint", "int", "bigint"};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schema looks like, as texts that are equal exactly when the schemas are: one item per
- * table, column and index. The same functions write the items for what migrations should make and
- * for what a server says it has, so that MariaDB's and MySQL's ways of saying it differ only here.
- * One thread at a time per shape. */
+/* A schema as texts that are equal exactly if the schemas are: one item per table, column and
+ * index. The same functions write the items for the expected schema and for the one that a server
+ * reports, so that the notations of MariaDB and MySQL differ only here. One thread at a time per
+ * shape. */
 #ifndef SCHEMA_MIGRATE_SHAPE_ROW_H
 #define SCHEMA_MIGRATE_SHAPE_ROW_H
 
@@ -51,7 +51,7 @@ enum shape_default {
 };
 
 struct shape_column {
-    char type[SHAPE_TYPE_SIZE]; /* as written or as the server says it */
+    char type[SHAPE_TYPE_SIZE]; /* as in the migration or as the server reports it */
     bool nullable;
     enum shape_default standard_kind;
     char standard[SHAPE_TYPE_SIZE];
@@ -61,8 +61,8 @@ struct shape_column {
     char generated[16]; /* "stored", "virtual" or empty */
 };
 
-/* The text of a column's item. What the two servers write differently comes out equal: case,
- * display widths of integers, blanks and brackets of expressions. */
+/* The text of a column's item. Different notations of the two servers become equal: case, display
+ * widths of integers, blanks and brackets of expressions. */
 void shape_column_text(const struct shape_column *column, char text[SHAPE_TEXT_SIZE]);
 
 /* The text of an index's item, part by part: start with an empty text, end without any call. */

@@ -43,7 +43,7 @@ static enum rc skip_block(struct sql_scan *scan, struct err *err)
 {
     const char *at = scan->at + 2;
 
-    /* What stands in it is run by some servers and not by others. */
+    /* Some servers execute its content and others do not. */
     if (scan->end - at >= 2 && (*at == '!' || *at == '+' || (*at == 'M' && at[1] == '!')))
         return fail_at(scan, "a comment that servers execute is not supported", err);
     for (; scan->end - at >= 2; at++) {

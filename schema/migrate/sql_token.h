@@ -20,7 +20,7 @@ enum sql_token_kind {
 
 struct sql_token {
     enum sql_token_kind kind;
-    const char *at; /* where it stands, with its quotes */
+    const char *at; /* its place in the SQL, with its quotes */
     size_t len;
 };
 

@@ -58,8 +58,8 @@ static enum rc on_state_row(void *ctx, const struct history_row *row, struct err
             entry->progress = row->state == HISTORY_APPLIED ? MIGRATE_DONE : MIGRATE_HALF_WAY;
         return RC_OK;
     }
-    /* The other side's rows may stand here too: its settings may name the same database in other
-     * words. */
+    /* The table may have rows of the other side, whose settings may name the same database
+     * differently. */
     if (is_ours(reading->migrate, row) && row->version > state->newer)
         state->newer = row->version;
     return RC_OK;

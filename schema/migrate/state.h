@@ -20,7 +20,7 @@ enum migrate_event {
     MIGRATE_BASELINED,
 };
 
-/* For people: told as it happens. */
+/* Called for each event, for the output. */
 typedef void (*migrate_on_event)(void *ctx, enum migrate_event event,
                                  const struct migration *migration, size_t done, size_t statements);
 
@@ -62,8 +62,8 @@ void migrate_state_done(struct migrate_state *state);
 enum rc migrate_state_check(const struct migrate *migrate, const struct migrate_state *state,
                             struct err *err);
 
-/* Can this program work on it as it is? If not, RC_RETRY: err says what the database has, what is
- * needed and what to do; later it may be otherwise. */
+/* Whether this program can work on the schema. If not, RC_RETRY, because that may change: err names
+ * the version, the required one and what to do. */
 enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_state *state,
                             struct err *err);
 

@@ -15,8 +15,8 @@ struct statement {
     size_t len;
 };
 
-/* Reads the statement at *at and moves *at behind it. RC_OK with len 0: there is none left.
- * RC_FATAL: err says what is wrong, but not where in the file. */
+/* Reads the statement at *at and moves *at after it. RC_OK with len 0: there is none left.
+ * RC_FATAL: err says what is wrong, without the place in the file. */
 enum rc statement_next(const char **at, const char *end, struct statement *statement,
                        struct err *err);
 
