@@ -84,7 +84,7 @@ static void wake_submitter(void *ctx)
 {
     struct consume *consume = ctx;
 
-    submitter_note(&consume->submitter);
+    submitter_request(&consume->submitter);
     loop_wake(&consume->submit_loop);
 }
 
@@ -147,7 +147,8 @@ static void close_stream(struct consume *consume)
 
     if (!stream_kafka_close(consume->stream, until_ms < half_ms ? until_ms : half_ms))
         log_event(LOG_WARN, "kafka_close_abandoned",
-                  "role=consume what=\"no broker answers: the group notices our end by itself, and "
+                  "role=consume what=\"no broker answers: the group notices the end of this member "
+                  "by itself, and "
                   "its offsets may be behind those of the database, which count\"");
     consume->stream = NULL;
 }
@@ -334,11 +335,10 @@ static void consume_join(void *role)
 
 const struct role consume_role = {
     .name = "consume",
-    .about =
-        "Applies the events of Kafka to the vote log, in batches of one transaction each. Any "
-        "number may run: the group shares the partitions among them.\n\n"
-        "`tallybox consume --restart-partition TOPIC/PARTITION@earliest|latest|OFFSET` decides "
-        "where a stopped partition goes on, and exits.",
+    .about = "Applies the events of Kafka to the vote log, in batches of one transaction each. "
+             "Several may run: the consumer group shares the partitions among them.\n\n"
+             "`tallybox consume --restart-partition TOPIC/PARTITION@earliest|latest|OFFSET` sets "
+             "the offset at which a stopped partition continues, and exits.",
     .register_metrics = consume_metrics_register,
     .open = consume_open,
     .start = consume_start,

@@ -41,7 +41,7 @@ void submitter_done(struct submitter *submitter)
     condition_done(&submitter->submitting);
 }
 
-void submitter_note(struct submitter *submitter)
+void submitter_request(struct submitter *submitter)
 {
     atomic_fetch_add(&submitter->kept, 1);
 }
@@ -118,28 +118,28 @@ static enum rc submit_page(struct submitter *submitter, struct err *err)
 }
 
 /* No failure stops consuming, and held records stay held. */
-static int64_t fail_pass(struct submitter *submitter, const struct err *err, int64_t now_ms)
+static int64_t fail_search(struct submitter *submitter, const struct err *err, int64_t now_ms)
 {
     int64_t wait_ms = backoff_next_ms(&submitter->backoff, submitter->rng());
 
     condition_fail(&submitter->submitting, now_ms, err);
-    submitter->looking = false;
+    submitter->searching = false;
     submitter->began_ms = now_ms + wait_ms - SUBMITTER_GAP_MS;
     submitter->next_ms = now_ms + wait_ms;
     return wait_ms;
 }
 
-static int64_t end_pass(struct submitter *submitter, int64_t now_ms)
+static int64_t end_search(struct submitter *submitter, int64_t now_ms)
 {
     metric_set(&consume_held, submitter->found);
     condition_ok(&submitter->submitting, now_ms);
     backoff_reset(&submitter->backoff);
-    submitter->looking = false;
-    submitter->next_ms = submitter->began_ms + SUBMITTER_LOOK_MS;
+    submitter->searching = false;
+    submitter->next_ms = submitter->began_ms + SUBMITTER_SEARCH_MS;
     return 0;
 }
 
-static int64_t pass_due_ms(const struct submitter *submitter)
+static int64_t search_due_ms(const struct submitter *submitter)
 {
     int64_t soon_ms = submitter->began_ms + SUBMITTER_GAP_MS;
 
@@ -148,9 +148,9 @@ static int64_t pass_due_ms(const struct submitter *submitter)
     return submitter->next_ms;
 }
 
-static void begin_pass(struct submitter *submitter, int64_t now_ms)
+static void begin_search(struct submitter *submitter, int64_t now_ms)
 {
-    submitter->looking = true;
+    submitter->searching = true;
     submitter->seen = atomic_load(&submitter->kept);
     submitter->began_ms = now_ms;
     submitter->after = 0;
@@ -163,14 +163,14 @@ int64_t submitter_step(void *ctx, int64_t now_ms)
     struct submitter *submitter = ctx;
     struct err err = {0};
 
-    if (!submitter->looking) {
-        if (now_ms < pass_due_ms(submitter))
-            return pass_due_ms(submitter) - now_ms;
-        begin_pass(submitter, now_ms);
+    if (!submitter->searching) {
+        if (now_ms < search_due_ms(submitter))
+            return search_due_ms(submitter) - now_ms;
+        begin_search(submitter, now_ms);
     }
     if (submit_page(submitter, &err) != RC_OK)
-        return fail_pass(submitter, &err, now_ms);
+        return fail_search(submitter, &err, now_ms);
     if (submitter->rows < SUBMITTER_PAGE_ROWS)
-        return end_pass(submitter, now_ms);
+        return end_search(submitter, now_ms);
     return 0;
 }

@@ -54,7 +54,7 @@ struct held_store {
 
 /* More rows than keys: later records of a held key have rows, but no task of their own. */
 #define SUBMITTER_PAGE_ROWS 500
-#define SUBMITTER_LOOK_MS 60000
+#define SUBMITTER_SEARCH_MS 60000
 /* The shortest time between the starts of two searches. */
 #define SUBMITTER_GAP_MS 5000
 
@@ -64,7 +64,7 @@ struct submitter {
     uint64_t (*rng)(void);
     atomic_uint kept; /* grows when an applier has stored a held record; any thread */
     unsigned seen;    /* the value of kept when the last search began */
-    bool looking;
+    bool searching;
     int64_t began_ms; /* of the last search */
     int64_t next_ms;  /* of the next search, unless kept grows earlier */
     int64_t after;
@@ -86,7 +86,7 @@ void submitter_done(struct submitter *submitter);
 
 /* Asks for a search soon, because a held record was stored. Any thread; the caller also wakes the
  * loop. */
-void submitter_note(struct submitter *submitter);
+void submitter_request(struct submitter *submitter);
 
 /* A loop_step: handles one page. */
 int64_t submitter_step(void *submitter, int64_t now_ms);

@@ -102,8 +102,8 @@ static void log_went_back(const struct part *part, const struct progress_row *fo
     metric_add(&consume_went_back, 1);
     log_event(LOG_WARN, "progress_went_back",
               "topic=%s partition=%" PRId32 " was=%" PRId64 " is=%" PRId64
-              " text=\"the database has lost what was applied, or somebody set the partition back; "
-              "it is applied again from there\"",
+              " text=\"the database lost commits, or an operator set the partition back; its "
+              "records are applied again from there\"",
               part->topic, part->holding.place.partition, part->row.next_offset,
               found->next_offset);
 }

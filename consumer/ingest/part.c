@@ -110,12 +110,12 @@ enum rc part_check_topic(const struct part *part, const char *topic_id, struct e
     if (part->row.topic_id[0] == '\0' || topic_id[0] == '\0' ||
         strcmp(part->row.topic_id, topic_id) == 0)
         return RC_OK;
-    return err_fail(err, RC_REJECT, 0,
-                    "topic %s was deleted and made again: what is applied is of topic id %s, the "
-                    "broker has %s; decide with tallybox consume --restart-partition %s/%" PRId32
-                    "@earliest, @latest or @OFFSET",
-                    part->topic, part->row.topic_id, topic_id, part->topic,
-                    part->holding.place.partition);
+    return err_fail(
+        err, RC_REJECT, 0,
+        "topic %s was deleted and created again: what is applied is of topic id %s, the "
+        "broker has %s; decide with tallybox consume --restart-partition %s/%" PRId32
+        "@earliest, @latest or @OFFSET",
+        part->topic, part->row.topic_id, topic_id, part->topic, part->holding.place.partition);
 }
 
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
@@ -193,7 +193,7 @@ enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct e
         return RC_OK;
     return err_fail(err, RC_REJECT, 0,
                     "the leader epoch at offset %" PRId64 " is %" PRId32 " after %" PRId32
-                    ": topic %s was deleted and made again, or its log was cut; decide with "
+                    ": topic %s was deleted and created again, or its log was cut; decide with "
                     "tallybox consume --restart-partition %s/%" PRId32
                     "@earliest, @latest or @OFFSET",
                     part->position, leader_epoch, part->last_epoch, part->topic, part->topic,

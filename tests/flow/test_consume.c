@@ -272,7 +272,7 @@ static void a_topic_made_again_stops_its_partitions(void **state)
     run(500);
     snprintf(topic.id, sizeof(topic.id), "second");
     run(2000);
-    assert_true(stopped_because("made again"));
+    assert_true(stopped_because("created again"));
     for (int i = 50; i < 100; i++)
         topic_put_vote(&topic, i, 1, 1);
     run(30000);

@@ -136,7 +136,7 @@ static void every_key_that_is_held_gets_one_task(void **state)
                         "{\"dead\":{\"group\":\"readers\",\"topic\":\"votes\",\"partition\":1,"
                         "\"key\":\"1\"}}");
     /* A minute later the same ones still have one. */
-    fixture.now_ms += SUBMITTER_LOOK_MS;
+    fixture.now_ms += SUBMITTER_SEARCH_MS;
     run(5000);
     assert_int_equal(fixture.task_count, 231);
     submitter_done(&fixture.submitter);
@@ -150,14 +150,14 @@ static void held_keys_are_read_soon_but_not_all_the_time(void **state)
     fixture_open();
     run(5000);
     put(0, 1);
-    submitter_note(&fixture.submitter);
+    submitter_request(&fixture.submitter);
     assert_in_range(submitter_step(&fixture.submitter, fixture.now_ms), 1, SUBMITTER_GAP_MS);
     fixture.now_ms += SUBMITTER_GAP_MS;
     run(0);
     assert_int_equal(fixture.task_count, 1);
     submits = fixture.submits;
     for (int i = 0; i < 100; i++) {
-        submitter_note(&fixture.submitter);
+        submitter_request(&fixture.submitter);
         submitter_step(&fixture.submitter, fixture.now_ms++);
     }
     assert_int_equal(fixture.submits, submits);
@@ -185,7 +185,7 @@ static void failures_only_delay_tasks_and_no_failed_call_loses_one(void **state)
     for (int i = 0; i < 50; i++) {
         int64_t wait_ms = submitter_step(&fixture.submitter, fixture.now_ms);
 
-        submitter_note(&fixture.submitter);
+        submitter_request(&fixture.submitter);
         assert_in_range(wait_ms, 0, 60000);
         fixture.now_ms += wait_ms;
     }

@@ -106,7 +106,7 @@ static void on_held(void *ctx)
 {
     struct consumer_process *consumer = ctx;
 
-    submitter_note(&consumer->submitter);
+    submitter_request(&consumer->submitter);
     wake(&consumer->submit_fiber);
 }
 
