@@ -6,9 +6,7 @@
 
 enum rc singleton_mysql_run(const struct singleton_mysql *row, uint64_t *affected, struct err *err)
 {
-    if (row->sql->failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(row->db, row->sql->data, row->sql->len, affected, err);
+    return db_exec_buf(row->db, row->sql, affected, err);
 }
 
 void singleton_mysql_put_lease(const struct singleton_mysql *row,

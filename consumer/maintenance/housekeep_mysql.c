@@ -51,9 +51,7 @@ static enum rc prepare_writers(struct housekeep_mysql *mysql, struct err *err)
 static enum rc query_sql(struct housekeep_mysql *mysql, db_on_row on_row, void *ctx,
                          struct err *err)
 {
-    if (mysql->sql.failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_query(mysql->sink, mysql->sql.data, mysql->sql.len, on_row, ctx, err);
+    return db_query_buf(mysql->sink, &mysql->sql, on_row, ctx, err);
 }
 
 struct state_reader {

@@ -101,9 +101,7 @@ static void put_select(const struct housekeep_rows *rows, enum housekeep_kind ki
 
 static enum rc run_sql(const struct housekeep_rows *rows, uint64_t *count, struct err *err)
 {
-    if (rows->sql->failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    return db_exec(rows->db, rows->sql->data, rows->sql->len, count, err);
+    return db_exec_buf(rows->db, rows->sql, count, err);
 }
 
 struct delete_work {
@@ -140,9 +138,7 @@ static enum rc delete_progress(const struct housekeep_rows *rows, int64_t days, 
 
     buf_reset(rows->sql);
     put_select(rows, HOUSEKEEP_PROGRESS, days, PROGRESS_ROWS_MAX);
-    if (rows->sql->failed)
-        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
-    rc = db_query(rows->db, rows->sql->data, rows->sql->len, progress_on_row, &work, err);
+    rc = db_query_buf(rows->db, rows->sql, progress_on_row, &work, err);
     *count = work.count;
     return rc;
 }
