@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows that were sent and whose reports are awaited, in the order of sending. Rows leave at the
- * front only, so one look there tells how long the oldest has waited. Bounded. Pure; one thread at
- * a time. */
+/* The queue of rows in flight: sent to the producer, in the order of sending, until the sender has
+ * passed them on. Rows leave at the front only, so the first row is the one that has waited
+ * longest. The queue is bounded. Pure; one thread at a time. */
 #ifndef OUTBOX_RELAY_FLIGHT_H
 #define OUTBOX_RELAY_FLIGHT_H
 
@@ -27,25 +27,34 @@ struct flight {
     uint64_t tail; /* ticket of the next row */
 };
 
-/* Room for rows_max rows (rounded up to a power of two). RC_FATAL: no memory. */
+/* Allocates an empty queue for rows_max rows, rounded up to a power of two. Returns RC_FATAL when
+ * memory is exhausted; the queue is then zeroed. */
 enum rc flight_init(struct flight *flight, size_t rows_max, struct err *err);
+/* Frees the memory. A zeroed queue is allowed. */
 void flight_done(struct flight *flight);
 
+/* Returns the number of rows in the queue. */
 size_t flight_count(const struct flight *flight);
+/* Returns whether the queue has no free place. */
 bool flight_full(const struct flight *flight);
 
-/* The next ticket, which flight_add() gives to its row. */
+/* Returns the ticket that the next flight_add() assigns to its row. Tickets grow by one. */
 uint64_t flight_ticket(const struct flight *flight);
+
+/* Appends a copy of row. The queue must not be full. */
 void flight_add(struct flight *flight, const struct flight_row *row);
 
-/* The row of a ticket, NULL when it is not in flight (any more). */
+/* Returns the row with this ticket, or NULL when it is not in the queue. The pointer is valid until
+ * the row leaves the queue. */
 struct flight_row *flight_find(struct flight *flight, uint64_t ticket);
 
-/* Is a row of this key in flight, and not acknowledged? */
+/* Returns whether the queue has a row of this key that the broker has not acknowledged. */
 bool flight_has_key(const struct flight *flight, uint64_t key);
 
-/* The oldest row, NULL when there is none; flight_pop() takes it out. */
+/* Returns the oldest row, or NULL when the queue is empty. */
 struct flight_row *flight_first(struct flight *flight);
+
+/* Removes the oldest row. The queue must not be empty. */
 void flight_pop(struct flight *flight);
 
 #endif

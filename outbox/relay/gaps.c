@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The process shares its answers: most questions cost nothing. */
-#define WRITERS_ASK_MS 250
+/* All lanes of a process share the answers, so most queries do not reach the server. */
+#define WRITERS_QUERY_MS 250
 #define WRITERS_AFTER_MS 1000
 #define CLOSE_AFTER_MS 2000
 #define PROBE_EVERY_MS 20
 #define PROBE_AGAIN_MS 1000
 #define PROBE_COUNT_MAX 64
-/* Other people's transactions may hold a gap open this many times gap_wait_ms. */
+/* Transactions of others may keep a gap open for this many times gap_wait_ms. */
 #define GAP_WAITS_MAX 20
 
-/* What is known of the younger one holds for both. */
-static void merge_closest(struct gaps *gaps)
+/* The merged gap keeps what is known about the younger of the two: it is true for both. */
+static void merge_closest_gaps(struct gaps *gaps)
 {
     size_t best = 0;
     int64_t best_distance = INT64_MAX;
@@ -43,7 +43,7 @@ static void merge_closest(struct gaps *gaps)
     gaps_close(gaps, best, 1);
 }
 
-/* The place of the first gap that ends at or above seq, or count. */
+/* Returns the index of the first gap that ends at or above seq, or count. */
 static size_t find_gap(const struct gaps *gaps, int64_t seq)
 {
     size_t low = 0;
@@ -60,7 +60,8 @@ static size_t find_gap(const struct gaps *gaps, int64_t seq)
     return low;
 }
 
-/* Where the list is full the seq stays in its gap: read once more, it is known by then. */
+/* If the list is full, seq stays in its gap. The reader reads its row again and skips it, because
+ * the seq is in the window. */
 static void split_gap(struct gaps *gaps, size_t at, int64_t seq)
 {
     if (gaps->count == gaps->count_max)
@@ -71,9 +72,9 @@ static void split_gap(struct gaps *gaps, size_t at, int64_t seq)
     gaps->list[at + 1].range.from = seq + 1;
 }
 
-/* Invariant: an answer counts for a gap only when the server was asked a second after the gap was
- * first seen. It may have been given to another lane, long before this one hears it: its age, not
- * the present time, says what it knows of. */
+/* Invariant R2: an answer is used for a gap only if its query was sent at least WRITERS_AFTER_MS
+ * after the gap was first seen (test_gaps, test_writers). Another lane may have sent the query long
+ * before this lane reads the answer, so asked_ms decides, not the present time. */
 static void apply_writers(struct gaps *gaps, const struct source_writers *writers)
 {
     for (size_t i = 0; i < gaps->count; i++) {
@@ -90,19 +91,19 @@ static void apply_writers(struct gaps *gaps, const struct source_writers *writer
     }
 }
 
-static enum rc ask_writers(struct gap_closer *closer, struct gaps *gaps,
-                           const struct source *source, int64_t now_ms, struct err *err)
+static enum rc query_writers(struct gap_closer *closer, struct gaps *gaps,
+                             const struct source *source, int64_t now_ms, struct err *err)
 {
     struct source_writers writers = {0};
     enum rc rc;
 
     if (now_ms < closer->writers_at_ms)
         return RC_OK;
-    closer->writers_at_ms = now_ms + WRITERS_ASK_MS;
+    closer->writers_at_ms = now_ms + WRITERS_QUERY_MS;
     rc = source->writers(source->ctx, &writers, err);
     if (rc != RC_OK)
         return rc;
-    /* What was seen before counts for as long as a gap waits when nothing can be seen. */
+    /* An earlier answer stays usable for gap_wait_ms, the wait of a gap without any answer. */
     if (writers.known && writers.asked_ms > closer->writers_seen_ms)
         closer->writers_seen_ms = writers.asked_ms;
     closer->writers_known = now_ms - closer->writers_seen_ms < closer->gap_wait_ms;
@@ -111,7 +112,7 @@ static enum rc ask_writers(struct gap_closer *closer, struct gaps *gaps,
     return RC_OK;
 }
 
-static bool is_due(const struct gap_closer *closer, const struct gap *gap, int64_t now_ms)
+static bool is_gap_due(const struct gap_closer *closer, const struct gap *gap, int64_t now_ms)
 {
     int64_t age_ms = now_ms - gap->first_ms;
 
@@ -126,14 +127,15 @@ static bool is_due(const struct gap_closer *closer, const struct gap *gap, int64
     return age_ms >= closer->gap_wait_ms;
 }
 
-/* The first run of neighbours in the list that are all due, probe_count at most. */
-static size_t choose_due(const struct gap_closer *closer, const struct gaps *gaps, int64_t now_ms,
-                         struct seq_range *ranges, size_t *at)
+/* Copies the ranges of the first run of consecutive gaps that are due, at most probe_count. Returns
+ * their number and sets *at to the index of the first. */
+static size_t choose_due_gaps(const struct gap_closer *closer, const struct gaps *gaps,
+                              int64_t now_ms, struct seq_range *ranges, size_t *at)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < gaps->count && count < closer->probe_count; i++) {
-        if (!is_due(closer, &gaps->list[i], now_ms)) {
+        if (!is_gap_due(closer, &gaps->list[i], now_ms)) {
             if (count > 0)
                 break;
             continue;
@@ -145,10 +147,10 @@ static size_t choose_due(const struct gap_closer *closer, const struct gaps *gap
     return count;
 }
 
-/* A merged gap may cover rows that stay in the table, those of diverted keys: in the end it is
- * closed when no open writer is in it. */
-static bool may_close(const struct gap_closer *closer, const struct gap *gap, bool busy, bool found,
-                      int64_t now_ms)
+/* A merged gap may cover rows of diverted keys that were left in the table. After GAP_WAITS_MAX
+ * waits it is therefore closed although a row was found, if no uncommitted row is in it. */
+static bool may_close_gap(const struct gap_closer *closer, const struct gap *gap, bool busy,
+                          bool found, int64_t now_ms)
 {
     if (busy)
         return false;
@@ -182,7 +184,7 @@ bool gaps_add(struct gaps *gaps, int64_t from, int64_t to, int64_t now_ms)
 
     assert(from <= to);
     if (full)
-        merge_closest(gaps);
+        merge_closest_gaps(gaps);
     assert(gaps->count == 0 || gaps->list[gaps->count - 1].range.to < from);
     gaps->list[gaps->count++] = (struct gap){.range = {from, to}, .first_ms = now_ms};
     return full;
@@ -259,24 +261,25 @@ enum rc gap_closer_step(struct gap_closer *closer, struct gaps *gaps, const stru
     *closed = 0;
     if (gaps->count == 0)
         return RC_OK;
-    rc = ask_writers(closer, gaps, source, now_ms, err);
+    rc = query_writers(closer, gaps, source, now_ms, err);
     if (rc != RC_OK || now_ms < closer->probe_at_ms)
         return rc;
-    count = choose_due(closer, gaps, now_ms, ranges, &at);
+    count = choose_due_gaps(closer, gaps, now_ms, ranges, &at);
     if (count == 0)
         return RC_OK;
     closer->probe_at_ms = now_ms + PROBE_EVERY_MS;
     rc = source->probe(source->ctx, ranges, count, &busy, &found, err);
     if (rc != RC_OK)
         return rc;
-    if (count == 1 ? may_close(closer, &gaps->list[at], busy, found, now_ms) : !busy && !found) {
+    if (count == 1 ? may_close_gap(closer, &gaps->list[at], busy, found, now_ms)
+                   : !busy && !found) {
         gaps_close(gaps, at, count);
         *closed = count;
         if (closer->probe_count < PROBE_COUNT_MAX)
             closer->probe_count *= 2;
         return RC_OK;
     }
-    /* One of several stands in the way: it is found one by one. */
+    /* One of the gaps cannot be closed. The next steps probe one gap at a time to find it. */
     if (count == 1)
         gaps->list[at].probe_ms = now_ms + PROBE_AGAIN_MS;
     closer->probe_count = 1;

@@ -22,41 +22,41 @@ uint64_t ordering_hash(uint64_t topic_hash, struct bytes aggregate_id)
     return key + (key == 0);
 }
 
-static bool starts_with(struct bytes bytes, const char *word)
+static bool has_prefix(struct bytes bytes, const char *word)
 {
     size_t len = strlen(word);
 
     return bytes.len >= len && memcmp(bytes.data, word, len) == 0;
 }
 
-static bool stands_as_it_is(struct bytes id)
+static bool is_plain_text(struct bytes id)
 {
     if (id.len == 0)
         return true;
-    return utf8_fits(id.data, id.len) && !memchr(id.data, '\0', id.len) && !starts_with(id, HEX) &&
-           !starts_with(id, HASH);
+    return utf8_fits(id.data, id.len) && !memchr(id.data, '\0', id.len) && !has_prefix(id, HEX) &&
+           !has_prefix(id, HASH);
 }
 
-static uint64_t topic_hash(const char *topic, size_t len)
+static uint64_t hash_topic(const char *topic, size_t len)
 {
     return len == 0 ? HASH_START : hash_bytes(HASH_START, topic, len);
 }
 
 void ordering_key_make(char key[ORDERING_KEY_SIZE], const char *topic, struct bytes aggregate_id)
 {
-    size_t room = ORDERING_KEY_SIZE - 1;
+    size_t len_max = ORDERING_KEY_SIZE - 1;
     size_t used = (size_t)snprintf(key, ORDERING_KEY_SIZE, "%s/", topic);
-    bool plain = stands_as_it_is(aggregate_id);
+    bool plain = is_plain_text(aggregate_id);
 
-    if (plain && used + aggregate_id.len <= room) {
+    if (plain && used + aggregate_id.len <= len_max) {
         if (aggregate_id.len > 0)
             memcpy(key + used, aggregate_id.data, aggregate_id.len);
         key[used + aggregate_id.len] = '\0';
         return;
     }
-    if (plain || used + strlen(HEX) + 2 * aggregate_id.len > room) {
+    if (plain || used + strlen(HEX) + 2 * aggregate_id.len > len_max) {
         snprintf(key + used, ORDERING_KEY_SIZE - used, HASH "%016" PRIx64,
-                 ordering_hash(topic_hash(topic, strlen(topic)), aggregate_id));
+                 ordering_hash(hash_topic(topic, strlen(topic)), aggregate_id));
         return;
     }
     memcpy(key + used, HEX, strlen(HEX));
@@ -70,7 +70,7 @@ void ordering_key_make(char key[ORDERING_KEY_SIZE], const char *topic, struct by
     key[used] = '\0';
 }
 
-static unsigned digit(char c)
+static unsigned hex_value(char c)
 {
     const char *at = memchr(digits, c, sizeof(digits) - 1);
 
@@ -80,23 +80,23 @@ static unsigned digit(char c)
 uint64_t ordering_key_hash(const char *key)
 {
     size_t len = strcspn(key, "/");
-    uint64_t topic = topic_hash(key, len);
+    uint64_t topic = hash_topic(key, len);
     const char *id = key + len + (key[len] == '/');
     struct bytes bytes = {id, strlen(id)};
     char raw[ORDERING_KEY_SIZE];
 
-    if (starts_with(bytes, HASH)) {
+    if (has_prefix(bytes, HASH)) {
         uint64_t hash = strtoull(id + strlen(HASH), NULL, 16);
 
         return hash + (hash == 0);
     }
-    if (!starts_with(bytes, HEX))
+    if (!has_prefix(bytes, HEX))
         return ordering_hash(topic, bytes);
     id += strlen(HEX);
     len = strlen(id) / 2;
     if (len > sizeof(raw))
         len = sizeof(raw);
     for (size_t i = 0; i < len; i++)
-        raw[i] = (char)(digit(id[2 * i]) << 4 | digit(id[2 * i + 1]));
+        raw[i] = (char)(hex_value(id[2 * i]) << 4 | hex_value(id[2 * i + 1]));
     return ordering_hash(topic, (struct bytes){raw, len});
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The key of an outbox row as the retry queue knows it, retry_task.ordering_key: the topic, a
- * slash, and the aggregateid; and the number the relay knows the same key by. What is no text, and
- * what looks like one of the forms below, stands behind "hex:" in hexadecimal digits; what is too
- * long stands behind "hash:" as that number. Pure; any thread. */
+/* The ordering key of an outbox row in two forms: the text of retry_task.ordering_key, and the
+ * 64-bit hash that the relay uses for the same key. The text is the topic, a slash, and the
+ * aggregateid. An aggregateid that is not UTF-8 text, contains a NUL byte, or starts with "hex:" or
+ * "hash:" is written as "hex:" and hexadecimal digits. One that does not fit is written as "hash:"
+ * and the hash of the whole key. Pure; any thread. */
 #ifndef OUTBOX_RELAY_ORDERING_KEY_H
 #define OUTBOX_RELAY_ORDERING_KEY_H
 
@@ -11,14 +12,15 @@
 
 #include <stdint.h>
 
-/* The key's number, never 0. topic_hash: of the topic's name, or HASH_START when the row has
- * none. */
+/* Returns the hash of the key, never 0. topic_hash is the FNV-1a hash of the topic's name, or
+ * HASH_START when the row has no topic. */
 uint64_t ordering_hash(uint64_t topic_hash, struct bytes aggregate_id);
 
-/* topic "": none. */
+/* Writes the text of the key, terminated by NUL. An empty topic means that the row has none. */
 void ordering_key_make(char key[ORDERING_KEY_SIZE], const char *topic, struct bytes aggregate_id);
 
-/* The number of a key that was made above; of any other text, some number. */
+/* Returns ordering_hash() of a key that ordering_key_make() wrote. For any other text the result is
+ * a hash without meaning, never 0. */
 uint64_t ordering_key_hash(const char *key);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The headers of the record that an outbox row becomes: Debezium's id, CloudEvents in binary mode
- * unless they are not wanted, where the row came from, and what the row's own headers column says.
- * The relay and the retry queue, which both send the record, take them from here. A refused row
- * becomes a task of the retry queue: the same record as options of the handler `kafka`. Pure; any
- * thread. */
+/* Builds the headers of the Kafka record of an outbox row: Debezium's id, CloudEvents attributes in
+ * binary mode if they are enabled, the seq and the lane of the row, and the members of the row's
+ * headers column. The relay uses them for the records that it sends. The diverter uses them for the
+ * options of the handler `kafka` in the task of a refused row, so that both paths send the same
+ * record. Pure; any thread. */
 #ifndef OUTBOX_RELAY_RECORD_H
 #define OUTBOX_RELAY_RECORD_H
 
@@ -11,27 +11,30 @@
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
 
-/* value.data is never NULL. */
+/* Receives one header. name and value are borrowed for the call; value.data is never NULL. */
 typedef void (*record_on_header)(void *ctx, const char *name, struct bytes value);
 
-/* The time of row's record in ms since 1970, 0: when it is sent. It is created_ms, but not after
- * read_ms, because a broker refuses what lies too far ahead; and not more than older_ms_max before
- * it, because a record older than its topic keeps any may be deleted before it was read. */
+/* Returns the timestamp of row's record in ms since 1970, or 0 for the time of sending. The
+ * timestamp is created_ms, limited to read_ms, because a broker refuses a timestamp too far in the
+ * future, and to at least read_ms - older_ms_max, because a broker may delete a record that is
+ * older than the retention of its topic before any consumer reads it. */
 int64_t record_timestamp(const struct relay_row *row, int64_t older_ms_max);
 
-/* Says when the row was written where its record has another time. */
+/* Name of the header with created_ms, added when the record has a different timestamp. */
 #define RECORD_ORIGINAL_TIMESTAMP "original_timestamp"
 
-/* In their order; borrowed for the call. source "": no CloudEvents, which are nothing without one;
- * at full speed they are a quarter of the relay's work. timestamp_ms: of the record. RC_REJECT: the
- * headers column is not a JSON object of texts, or names a header that is the relay's own; some
- * were given before that was seen. */
+/* Passes the headers of row's record to on_header, in the order of the record. timestamp_ms is the
+ * timestamp of the record. An empty source disables CloudEvents attributes, which require a source;
+ * at full speed they are a quarter of the relay's work. Returns RC_REJECT when the headers column
+ * is not a JSON object with string values, or contains a name that is reserved for the relay;
+ * on_header may have received some headers before. */
 enum rc record_headers(const struct relay_row *row, int64_t timestamp_ms, const char *lane,
                        const char *source, record_on_header on_header, void *ctx, struct err *err);
 
-/* Appends the record as options of the handler `kafka`, a JSON text. The row's payload is not
- * looked at. topic "": it has none. A headers column that makes no record stands there as a text,
- * which no handler takes: a person has to decide. RC_FATAL: no memory. */
+/* Appends the options of the handler `kafka` for row's record, a JSON text, to out. The payload is
+ * not part of the options. An empty topic means that the row has none. If record_headers() rejects
+ * the headers column, its content is written as a string; the handler refuses such options, and an
+ * operator has to decide about the task. Returns RC_FATAL when memory is exhausted. */
 enum rc record_put_options(struct buf *out, const struct relay_row *row, const char *topic,
                            const char *lane, const char *source, struct err *err);
 

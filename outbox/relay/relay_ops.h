@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the relay's engines need from the world: a table to read, a broker to send to, deletes, and
- * leases. Adapters fill these structs and decide nothing; tests and the simulation fill them with
- * models. Each struct of ops is used by one thread at a time; calls block no longer than their
- * adapter's time-outs.
+/* The ops of the relay: the interfaces through which its engines read the outbox table, send to the
+ * broker, delete and divert rows, and keep leases. Adapters fill these structs and decide nothing;
+ * flow tests and the simulation fill them with fakes. One thread at a time uses a struct of ops. A
+ * call blocks no longer than the time-outs of its adapter.
  *
- * Unless said otherwise: RC_RETRY and RC_REJECT: try again later; RC_FATAL: people must act, and
- * trying again now and then shows whether they did. */
+ * Unless a comment says otherwise, a caller repeats a call that returned RC_RETRY or RC_REJECT
+ * later. RC_FATAL means that an operator has to act; the caller repeats the call at long intervals
+ * to find out whether the cause was removed. */
 #ifndef OUTBOX_RELAY_RELAY_OPS_H
 #define OUTBOX_RELAY_RELAY_OPS_H
 
@@ -16,190 +17,198 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Both ends belong to it. */
+/* A range of seqs that includes both ends. */
 struct seq_range {
     int64_t from;
     int64_t to;
 };
 
-/* One row, borrowed for the call. False ends the reading. */
+/* Receives one row, borrowed for the call. Returns false to end the reading. */
 typedef bool (*source_on_row)(void *ctx, const struct relay_row *row);
 
-/* Transactions that have written something and are open, as the server numbers them; 0, 0 when
- * there is none. known is false where the account may not see other people's transactions, or
- * cannot at this moment. */
+/* The oldest and the newest number of the server's open transactions that have written; 0 and 0
+ * when there is none. known is false when the account may not see the transactions of other
+ * accounts, or when the server cannot list them at this moment. */
 struct source_writers {
     uint64_t oldest;
     uint64_t newest;
     bool known;
-    int64_t asked_ms; /* by our clock: they were looked at after this moment */
+    int64_t asked_ms; /* local clock: the server was queried at or after this time */
 };
 
 struct source_look {
     int64_t oldest_seq; /* 0 when the table is empty */
     int64_t oldest_age_ms;
-    int64_t newest_seq; /* of the rows above `above`; 0: there is none */
+    int64_t newest_seq; /* highest row above `above`; 0: there is none */
 };
 
-/* Signs that the table gives its seqs out again: TRUNCATE, or a lowered AUTO_INCREMENT. */
+/* Shows whether the table assigns seqs a second time: after TRUNCATE, or when its AUTO_INCREMENT
+ * was lowered. */
 struct source_restart {
-    int64_t next_seq; /* the table's next AUTO_INCREMENT value; 0: the server does not tell */
+    int64_t next_seq; /* the table's next AUTO_INCREMENT value; 0: unknown */
     int64_t low_seq;  /* the lowest row below `below`; 0: there is none */
 };
 
-/* Nodes of a cluster, other than the server that is read from, which write to its tables. */
+/* Other nodes of the server's cluster that write to its tables. */
 struct source_nodes {
-    char what[80]; /* the kind of cluster, for people; "": there are none */
+    char what[80]; /* kind of the cluster, for the log; empty: there are no such nodes */
 };
 
-/* The table of one lane. */
+/* The outbox table of one lane. */
 struct source {
     void *ctx;
-    /* A reader begins with nothing in its hands: what it finds from now on is of the database that
-     * is there now, and of no other (see lane_origin_lost()). May be NULL. */
+    /* Records the identity of the present database. The reader calls it when the lane holds no row;
+     * all later rows must come from this database (see lane_origin_lost()). May be NULL. */
     enum rc (*begin)(void *ctx, struct err *err);
-    /* Committed rows of all the ranges (ascending, disjoint), in the order of seq, in one snapshot,
-     * rows_max at most. */
+    /* Passes the committed rows of all ranges to on_row, in the order of seq, from one snapshot, at
+     * most rows_max of them. The ranges are ascending and disjoint. */
     enum rc (*read)(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
                     source_on_row on_row, void *on_row_ctx, struct err *err);
-    /* Looks for rows in the ranges past every snapshot, with locks: busy when an open transaction
-     * has a row there, found when a committed one is there. */
+    /* Searches the ranges with a locking read, which sees more than a snapshot. Sets busy when an
+     * open transaction has a row there, and found when a committed row is there. */
     enum rc (*probe)(void *ctx, const struct seq_range *ranges, size_t count, bool *busy,
                      bool *found, struct err *err);
+    /* Lists the open transactions that have written. */
     enum rc (*writers)(void *ctx, struct source_writers *writers, struct err *err);
-    /* For metrics. Reads nothing below from, and for newest_seq nothing at or below above: rows
-     * that were deleted may still stand there for as long as an old snapshot is open. */
+    /* Reads the oldest and the newest row, for metrics. It reads no row below from, and for
+     * newest_seq no row at or below above: while an old snapshot is open, the server keeps deleted
+     * rows there, and passing them costs time. */
     enum rc (*look)(void *ctx, int64_t from, int64_t above, struct source_look *look,
                     struct err *err);
-    /* Looks for rows below `below`, which may pass every deleted row that is still there; for none
-     * when it is 0. */
+    /* Reads next_seq, and low_seq unless below is 0. The search for low_seq may pass every deleted
+     * row that the server still keeps. */
     enum rc (*restart)(void *ctx, int64_t below, struct source_restart *restart, struct err *err);
-    /* Are there such nodes? Neither writers nor probe sees their open transactions. May be NULL:
-     * there are none. */
+    /* Reads whether other nodes write. Neither writers nor probe sees their open transactions. May
+     * be NULL: there are none. */
     enum rc (*nodes)(void *ctx, struct source_nodes *nodes, struct err *err);
 };
 
-/* Ranges deleted with one call. */
+/* Ranges of one call of delete_ranges. */
 #define DELETER_RANGES_MAX 512
 
 #define ORDERING_KEY_SIZE 513
 #define MOVE_REASON_SIZE 256
 
-/* A row on its way into the retry queue. */
+/* A row to be moved into the retry queue. */
 struct relay_move {
     int64_t seq;
-    uint64_t key;                         /* the relay's number for its key */
-    const char *topic;                    /* "": it has none; lives as long as the lane */
+    uint64_t key;                         /* ordering_hash() of its key */
+    const char *topic;                    /* empty: none; valid as long as the lane */
     char ordering_key[ORDERING_KEY_SIZE]; /* see ordering_key.h */
-    char reason[MOVE_REASON_SIZE];        /* why it was refused; "": it follows one that was */
+    char reason[MOVE_REASON_SIZE];        /* of the refusal; empty: it follows a refused row */
 };
 
 /* A key that may have tasks in the retry queue. */
 struct lane_key {
     uint64_t key;
     char ordering_key[ORDERING_KEY_SIZE];
-    bool left; /* it has */
+    bool left; /* whether it has tasks there */
 };
 
-/* Anything but RC_OK ends the call and is what it returns. */
+/* Receives one key. Any result but RC_OK ends the call of load_keys, which then returns it. */
 typedef enum rc (*deleter_on_key)(void *ctx, const char *ordering_key, struct err *err);
 
 struct deleter_ops {
     void *ctx;
-    /* Deletes the rows of these ranges while owner holds the lane with this epoch; fenced says that
-     * he does not. Doing it twice is harmless. */
+    /* Deletes the rows of the ranges if this instance holds the lane's lease with this epoch.
+     * Otherwise deletes nothing and sets fenced. Repeating the call is harmless. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
-    /* Makes these rows of the table tasks of the retry queue, in their order and all of them or
-     * none, in a transaction that commits only while owner holds the lane with this epoch. A row
-     * that is gone is passed over: doing it twice is harmless. */
+    /* Moves these rows from the table into the retry queue as tasks, in their order, in one
+     * transaction that commits only if this instance holds the lane's lease with this epoch;
+     * otherwise moves nothing and sets fenced. Skips a row that is not in the table any more, so
+     * repeating the call is harmless. */
     enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err);
-    /* Every key that has tasks of this lane there, each once, keys_max at most. */
+    /* Passes every key that has tasks of this lane in the retry queue to on_key, each once, at most
+     * keys_max of them. */
     enum rc (*load_keys)(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
                          struct err *err);
-    /* Which of these keys still have tasks there, whatever their state. */
+    /* Sets `left` of each key: whether it has tasks in the retry queue, in any state. */
     enum rc (*keys_left)(void *ctx, struct lane_key *keys, size_t count, struct err *err);
 };
 
 /* Topics of one producer. */
 #define BROKER_TOPICS_MAX 1024
 
-/* What became of a record that was sent. RC_REJECT: the broker refuses it. err is NULL with
- * RC_OK. */
+/* Receives the result of one sent record: RC_OK: acknowledged; RC_REJECT: refused by the broker;
+ * otherwise: not acknowledged. err is NULL with RC_OK. */
 typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const struct err *err);
 
-/* A producer, made when it is first needed. */
+/* A Kafka producer. The adapter creates it when it is first needed. */
 struct broker {
     void *ctx;
-    /* Sees that the topic exists. RC_REJECT and RC_FATAL: it does not and cannot be made. */
-    /* topic_index names it for caches, always the same and below BROKER_TOPICS_MAX; the name lives
-     * as long as the ops are used. Nothing is under way. */
+    /* Makes sure that the topic exists. RC_REJECT and RC_FATAL: it does not exist and cannot be
+     * created. topic_index is the topic's constant index in caches, below BROKER_TOPICS_MAX. The
+     * name stays valid as long as the ops are used. No record may be in flight. */
     enum rc (*topic_open)(void *ctx, const char *topic, size_t topic_index, struct err *err);
-    /* Takes a copy of row on its way.
-     * RC_RETRY: no room now, poll reports first. RC_REJECT: this row is refused.
-     * RC_FATAL: the producer is finished, reset it. */
+    /* Copies the row into the producer's queue; the report of its result carries ticket.
+     * RC_RETRY: the queue is full, call poll first. RC_REJECT: the row is refused.
+     * RC_FATAL: the producer has failed and must be reset. */
     enum rc (*send)(void *ctx, const char *topic, size_t topic_index, const struct relay_row *row,
                     uint64_t ticket, struct err *err);
-    /* Hands on the reports that came in. RC_FATAL: the producer is finished. Other codes than RC_OK
-     * tell of trouble for health and log; nothing is to be done. */
+    /* Passes the reports that have arrived to on_report. RC_FATAL: the producer has failed and must
+     * be reset. RC_RETRY and RC_REJECT describe a problem for the log; the caller need not act. */
     enum rc (*poll)(void *ctx, broker_on_report on_report, void *on_report_ctx, struct err *err);
-    /* Gives up everything under way, which is then reported as RC_RETRY or as what it was. */
+    /* Cancels all records in flight. Each is then reported with RC_RETRY or with its result. */
     void (*purge)(void *ctx);
-    /* Throws the producer away: nothing sent before is reported any more. */
+    /* Destroys the producer. Records that were sent before are not reported any more. */
     void (*reset)(void *ctx);
 };
 
 #define LEASE_OWNER_SIZE 129
 
-#define LEASES_MAX 64 /* of one process that compete together */
+#define LEASES_MAX 64 /* leases of one process that compete with each other */
 
-/* A lease that ends later from now than this many of its lengths is implausible: it was written
+/* A lease is implausible if it ends later than this many of its lengths from now: it was written
  * before the database's clock was set back.
- * Invariant: an implausible lease is not taken, it is shortened to end one length from now, and
- * expires like any other. A holder that lives renews it within a third of its length by the clock
- * as it is now, which is plausible again; so no second holder begins while the first one may
- * believe in its lease. A dead holder's lease ends a length later. */
+ * Invariant R4: an implausible lease is not taken. It is shortened to end one length from now and
+ * then expires like any other (mutant set-back-believed). A live holder renews it within a third of
+ * its length by the present clock, and it is plausible again; so no second holder begins while the
+ * first one may rely on its lease. The lease of a dead holder ends one length later. */
 #define LEASE_LENGTHS_MAX 2
 
 struct lease_view {
-    char owner[LEASE_OWNER_SIZE]; /* "" when free */
+    char owner[LEASE_OWNER_SIZE]; /* empty: the lease is free */
     int64_t epoch;
-    int64_t length_ms; /* as its owner wrote it; 0: unknown */
-    int64_t left_ms;   /* <= 0 when it ran out */
+    int64_t length_ms; /* as the owner wrote it; 0: unknown */
+    int64_t left_ms;   /* <= 0: the lease has expired */
 };
 
-/* What other processes see of what is held. */
+/* The state of a held lane that other processes can read. */
 struct lease_status {
     int64_t diverted_keys;
     char diverted_reason[256];
 };
 
-/* weight: of its share, >= 1. */
+/* Receives one instance. weight is that of its fair share, >= 1. */
 typedef enum rc (*lease_on_instance)(void *ctx, const char *name, int64_t weight, struct err *err);
 
 struct lease_store {
     void *ctx;
-    /* Says that this instance lives and lengthens every lease it owns by lease_ms. */
+    /* Writes the heartbeat of this instance and renews every lease that it owns: each then ends
+     * lease_ms from now. */
     enum rc (*beat)(void *ctx, int64_t lease_ms, struct err *err);
-    /* The leases of these lanes, or shards, at one moment, each made when it was not there. */
+    /* Reads the leases of these lanes, or shards, in one snapshot. Creates a missing lease. */
     enum rc (*read)(void *ctx, const char *const *lanes, size_t count, struct lease_view *views,
                     struct err *err);
-    /* Every instance that serves the same lanes and has beaten within lease_ms, by name; a
-     * heartbeat of later than twice lease_ms from now is from before the clock was set back, and
-     * does not count. */
+    /* Passes every instance that serves the same lanes and has written its heartbeat within
+     * lease_ms to on_instance, ordered by name. Ignores a heartbeat more than two times lease_ms in
+     * the future: it was written before the clock was set back. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                          void *on_instance_ctx, struct err *err);
-    /* Takes it if it is still free or run out, with a new epoch. */
+    /* Takes the lease with a new epoch if it is free or has expired; sets taken. */
     enum rc (*take)(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
                     struct err *err);
-    /* Makes the lease end length_ms from now, where it has this epoch and is implausible. */
+    /* Makes the lease end length_ms from now if it has this epoch and is implausible. */
     enum rc (*shorten)(void *ctx, const char *lane, int64_t epoch, int64_t length_ms,
                        struct err *err);
+    /* Writes status into the lease if it has this epoch. */
     enum rc (*put_status)(void *ctx, const char *lane, int64_t epoch,
                           const struct lease_status *status, struct err *err);
+    /* Frees the lease if it has this epoch. */
     enum rc (*release)(void *ctx, const char *lane, int64_t epoch, struct err *err);
-    /* This instance ends: it is no longer counted. */
+    /* Removes this instance from the list of instances. */
     enum rc (*remove_instance)(void *ctx, struct err *err);
 };
 

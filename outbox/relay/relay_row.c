@@ -39,7 +39,7 @@ size_t relay_row_bytes(const struct relay_row *row)
            row->payload.len + row->headers.len;
 }
 
-static struct bytes keep(struct relay_batch *batch, struct bytes bytes)
+static struct bytes copy_bytes(struct relay_batch *batch, struct bytes bytes)
 {
     char *place = batch->arena + batch->arena_used;
 
@@ -47,29 +47,29 @@ static struct bytes keep(struct relay_batch *batch, struct bytes bytes)
         return bytes;
     memcpy(place, bytes.data, bytes.len);
     batch->arena_used += bytes.len;
-    /* An empty value keeps a place of its own: it is not NULL. */
+    /* An empty value gets a pointer into the arena, because NULL means SQL NULL. */
     return (struct bytes){place, bytes.len};
 }
 
 bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row)
 {
-    struct relay_row *kept;
+    struct relay_row *copy;
 
     if (batch->count == batch->rows_max ||
         relay_row_bytes(row) > batch->arena_size - batch->arena_used)
         return false;
-    kept = &batch->rows[batch->count++];
-    *kept = *row;
-    kept->id = keep(batch, row->id);
-    kept->aggregate_type = keep(batch, row->aggregate_type);
-    kept->aggregate_id = keep(batch, row->aggregate_id);
-    kept->type = keep(batch, row->type);
-    kept->payload = keep(batch, row->payload);
-    kept->headers = keep(batch, row->headers);
+    copy = &batch->rows[batch->count++];
+    *copy = *row;
+    copy->id = copy_bytes(batch, row->id);
+    copy->aggregate_type = copy_bytes(batch, row->aggregate_type);
+    copy->aggregate_id = copy_bytes(batch, row->aggregate_id);
+    copy->type = copy_bytes(batch, row->type);
+    copy->payload = copy_bytes(batch, row->payload);
+    copy->headers = copy_bytes(batch, row->headers);
     return true;
 }
 
-static int row_compare(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
     const struct relay_row *left = a;
     const struct relay_row *right = b;
@@ -79,10 +79,10 @@ static int row_compare(const void *a, const void *b)
 
 void relay_batch_sort(struct relay_batch *batch)
 {
-    /* Rows come in order unless some were found in gaps. */
+    /* The rows are in order unless some were read from gaps. */
     for (size_t i = 1; i < batch->count; i++) {
         if (batch->rows[i - 1].seq > batch->rows[i].seq) {
-            qsort(batch->rows, batch->count, sizeof(*batch->rows), row_compare);
+            qsort(batch->rows, batch->count, sizeof(*batch->rows), compare_rows);
             return;
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One row of an outbox table as the relay carries it, and the batch that owns many of them: fixed
- * descriptors and one arena, allocated once and used again. One thread at a time. */
+/* One row of an outbox table, and a batch that owns the bytes of many rows. A batch has a fixed
+ * array of rows and one arena; both are allocated once and reused. One thread at a time. */
 #ifndef OUTBOX_RELAY_RELAY_ROW_H
 #define OUTBOX_RELAY_RELAY_ROW_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* data NULL is SQL's NULL. */
+/* A value of a column. data is NULL for SQL NULL. */
 struct bytes {
     const char *data;
     size_t len;
@@ -22,9 +22,9 @@ struct relay_row {
     int64_t seq;
     int64_t created_ms; /* since 1970, or ROW_CREATED_UNKNOWN */
     int64_t read_ms;    /* the database's clock when the row was read, since 1970 */
-    int64_t epoch;      /* of the lane's lease, in the snapshot the row was read in */
-    uint64_t size;      /* of all columns in the table, in bytes */
-    bool oversize;      /* above relay.row_bytes_max: payload and headers were not read */
+    int64_t epoch;      /* of the lane's lease, read in the same snapshot as the row */
+    uint64_t size;      /* bytes of all columns in the table */
+    bool oversize;      /* size exceeds relay.row_bytes_max; payload and headers were not read */
     struct bytes id;
     struct bytes aggregate_type;
     struct bytes aggregate_id;
@@ -40,27 +40,31 @@ struct relay_batch {
     char *arena;
     size_t arena_used;
     size_t arena_size;
-    int64_t epoch; /* of the lease under which it was read */
-    uint64_t scan; /* number of the full scan that read it; see reader.h */
-    size_t next;   /* the first row not yet taken by the sender */
+    int64_t epoch; /* of the lease under which the rows were read */
+    uint64_t scan; /* number of the full scan that read the rows; see reader.h */
+    size_t next;   /* index of the first row that the sender has not handled */
 };
 
-/* RC_FATAL: no memory. Untouched pages of the arena cost nothing. */
+/* Allocates an empty batch for up to rows_max rows and arena_size bytes. The system assigns memory
+ * to pages of the arena when they are first written. Returns RC_FATAL when memory is exhausted; the
+ * batch is then zeroed. */
 enum rc relay_batch_init(struct relay_batch *batch, size_t rows_max, size_t arena_size,
                          struct err *err);
+
+/* Frees the memory. A zeroed batch is allowed. */
 void relay_batch_done(struct relay_batch *batch);
 
-/* Empties it and keeps the memory. */
+/* Empties the batch and keeps its memory. */
 void relay_batch_reset(struct relay_batch *batch);
 
-/* Copies row and its bytes. False when there is no room: the batch is as before. An empty batch
- * takes any row of up to arena_size bytes. */
+/* Appends a copy of row and of its bytes. Returns false, and leaves the batch unchanged, when the
+ * row does not fit. An empty batch accepts any row of up to arena_size bytes. */
 bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row);
 
-/* Brings the rows into the order of seq. */
+/* Sorts the rows by seq, ascending. */
 void relay_batch_sort(struct relay_batch *batch);
 
-/* The bytes of row that a batch would hold. */
+/* Returns the number of arena bytes that a copy of row needs. */
 size_t relay_row_bytes(const struct relay_row *row);
 
 #endif

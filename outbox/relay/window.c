@@ -11,7 +11,7 @@ enum rc window_init(struct window *window, size_t count_max, struct err *err)
 
     memset(window, 0, sizeof(*window));
     window->shift = 60;
-    /* Half empty at most full: looking for a seq that is not there ends soon. */
+    /* A full window fills at most half of the slots, so the search for an absent seq is short. */
     while (slots < 2 * count_max) {
         slots *= 2;
         window->shift--;
@@ -30,17 +30,17 @@ void window_done(struct window *window)
     memset(window, 0, sizeof(*window));
 }
 
-/* Multiplicative hashing: neighbours land far apart, so that runs of seqs leave no long clusters
- * behind (D. E. Knuth, TAOCP vol. 3, 6.4). */
-static size_t home(const struct window *window, int64_t seq)
+/* Multiplicative hashing spreads consecutive seqs, so that runs of them form no long clusters
+ * (D. E. Knuth, TAOCP vol. 3, 6.4). */
+static size_t preferred_slot(const struct window *window, int64_t seq)
 {
     return (size_t)(((uint64_t)seq * UINT64_C(0x9E3779B97F4A7C15)) >> window->shift);
 }
 
-/* The slot of seq, or the empty one where it would go. */
-static size_t find(const struct window *window, int64_t seq)
+/* Returns the slot that holds seq, or the empty slot in which window_add() would store it. */
+static size_t find_slot(const struct window *window, int64_t seq)
 {
-    size_t at = home(window, seq);
+    size_t at = preferred_slot(window, seq);
 
     while (window->slots[at] != 0 && window->slots[at] != seq)
         at = (at + 1) & window->mask;
@@ -49,37 +49,37 @@ static size_t find(const struct window *window, int64_t seq)
 
 bool window_has(const struct window *window, int64_t seq)
 {
-    return window->slots[find(window, seq)] == seq;
+    return window->slots[find_slot(window, seq)] == seq;
 }
 
 void window_add(struct window *window, int64_t seq)
 {
-    size_t at = find(window, seq);
+    size_t at = find_slot(window, seq);
 
     assert(seq > 0 && window->slots[at] == 0 && window->count < window->count_max);
     window->slots[at] = seq;
     window->count++;
 }
 
-/* Closes the hole by moving back what was pushed past it (Knuth, 6.4, algorithm R). */
+/* Fills the emptied slot with a later entry of the same cluster (Knuth, 6.4, algorithm R). */
 void window_remove(struct window *window, int64_t seq)
 {
-    size_t hole = find(window, seq);
-    size_t at = hole;
+    size_t empty = find_slot(window, seq);
+    size_t at = empty;
 
-    assert(window->slots[hole] == seq);
+    assert(window->slots[empty] == seq);
     for (;;) {
         size_t from;
 
         at = (at + 1) & window->mask;
         if (window->slots[at] == 0)
             break;
-        from = home(window, window->slots[at]);
-        if (((at - from) & window->mask) >= ((at - hole) & window->mask)) {
-            window->slots[hole] = window->slots[at];
-            hole = at;
+        from = preferred_slot(window, window->slots[at]);
+        if (((at - from) & window->mask) >= ((at - empty) & window->mask)) {
+            window->slots[empty] = window->slots[at];
+            empty = at;
         }
     }
-    window->slots[hole] = 0;
+    window->slots[empty] = 0;
     window->count--;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The seqs that were read and have not come back yet, deleted or given up: a row met again while
- * it is in the window is on its way already. Bounded, no allocation per row. Pure; one thread at a
- * time. */
+/* The set of seqs that the reader has handed to the sender and that neither the sender nor the
+ * deleter has returned. The reader skips a row whose seq is in the window, because the sender or
+ * the deleter already has it. The set is bounded and allocates nothing per row. Pure; one thread at
+ * a time. */
 #ifndef OUTBOX_RELAY_WINDOW_H
 #define OUTBOX_RELAY_WINDOW_H
 
@@ -19,16 +20,19 @@ struct window {
     size_t count_max;
 };
 
-/* RC_FATAL: no memory. */
+/* Allocates an empty window for up to count_max seqs. Returns RC_FATAL when memory is exhausted;
+ * the window is then zeroed. */
 enum rc window_init(struct window *window, size_t count_max, struct err *err);
+/* Frees the memory. A zeroed window is allowed. */
 void window_done(struct window *window);
 
+/* Returns whether seq is in the window. */
 bool window_has(const struct window *window, int64_t seq);
 
-/* The seq must be new and room left. */
+/* Adds seq, which must be above 0 and not in the window. The window must not be full. */
 void window_add(struct window *window, int64_t seq);
 
-/* The seq must be inside. */
+/* Removes seq, which must be in the window. */
 void window_remove(struct window *window, int64_t seq);
 
 #endif
