@@ -11,16 +11,16 @@
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
-/* Fills the last block up, so that few blocks hold many rows, whatever they came in. The rows of a
- * delete under way stay where they are. */
-static void merge(struct deleter *deleter, struct seqs *block)
+/* Moves seqs from block into the last block, so that few blocks hold many rows. A block whose rows
+ * are being deleted is not changed. */
+static void fill_last_block(struct deleter *deleter, struct seqs *block)
 {
     struct seqs *last;
     size_t count;
 
-    if (deleter->held_count == deleter->work_blocks)
+    if (deleter->block_count == deleter->work_blocks)
         return;
-    last = deleter->held[deleter->held_count - 1];
+    last = deleter->blocks[deleter->block_count - 1];
     count = SEQS_MAX - last->count;
     if (count > block->count)
         count = block->count;
@@ -30,57 +30,59 @@ static void merge(struct deleter *deleter, struct seqs *block)
     block->count -= count;
 }
 
-static void take(struct deleter *deleter, int64_t now_ms)
+static void take_acked_blocks(struct deleter *deleter, int64_t now_ms)
 {
     struct lane *lane = deleter->lane;
     struct seqs *block;
 
-    while ((block = ring_take(&lane->acked))) {
+    while ((block = ring_take(&lane->acked_blocks))) {
         if (deleter->rows == 0)
             deleter->since_ms = now_ms;
         deleter->rows += block->count;
-        merge(deleter, block);
+        fill_last_block(deleter, block);
         if (block->count > 0)
-            deleter->held[deleter->held_count++] = block;
+            deleter->blocks[deleter->block_count++] = block;
         else
-            ring_give(&lane->gone, block);
+            ring_give(&lane->deleted_blocks, block);
     }
 }
 
-/* The first blocks go to the reader. */
-static void give(struct deleter *deleter, size_t blocks)
+/* Returns the first blocks to the reader and ends the present deletion. */
+static void return_blocks(struct deleter *deleter, size_t blocks)
 {
     struct lane *lane = deleter->lane;
 
     for (size_t i = 0; i < blocks; i++) {
-        deleter->rows -= deleter->held[i]->count;
-        ring_give(&lane->gone, deleter->held[i]);
+        deleter->rows -= deleter->blocks[i]->count;
+        ring_give(&lane->deleted_blocks, deleter->blocks[i]);
     }
-    deleter->held_count -= blocks;
-    memmove(deleter->held, deleter->held + blocks, deleter->held_count * sizeof(struct seqs *));
+    deleter->block_count -= blocks;
+    memmove(deleter->blocks, deleter->blocks + blocks,
+            deleter->block_count * sizeof(struct seqs *));
     deleter->work_count = deleter->work_done = deleter->work_blocks = 0;
     lane_wake(lane, LANE_READER);
 }
 
-static bool is_due(const struct deleter *deleter, int64_t now_ms)
+static bool is_delete_due(const struct deleter *deleter, int64_t now_ms)
 {
     const struct settings *settings = deleter->lane->settings;
 
-    /* The reader must not stand still because so few rows fit into its window. */
+    /* A small window must not stop the reader: half a window of rows is deleted at once. */
     return deleter->rows >= (size_t)settings->relay.delete_rows_max ||
            2 * deleter->rows >= (size_t)settings->relay.window_rows_max ||
            now_ms - deleter->since_ms >= settings->relay.delete_wait_ms ||
            atomic_load(&deleter->lane->lease.draining);
 }
 
-static void choose(struct deleter *deleter)
+/* Copies the rows of the first blocks into work. */
+static void choose_rows(struct deleter *deleter)
 {
     size_t rows_max = (size_t)deleter->lane->settings->relay.delete_rows_max;
     size_t count = 0;
     size_t blocks = 0;
 
-    while (blocks < deleter->held_count && count < rows_max) {
-        const struct seqs *block = deleter->held[blocks++];
+    while (blocks < deleter->block_count && count < rows_max) {
+        const struct seqs *block = deleter->blocks[blocks++];
 
         memcpy(&deleter->work[count], block->list, block->count * sizeof(block->list[0]));
         count += block->count;
@@ -90,7 +92,7 @@ static void choose(struct deleter *deleter)
     deleter->work_blocks = blocks;
 }
 
-static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err *err)
+static int64_t record_failure(struct deleter *deleter, int64_t now_ms, const struct err *err)
 {
     int64_t wait_ms = backoff_next_ms(&deleter->backoff, rng_next(&deleter->rng));
 
@@ -99,21 +101,22 @@ static int64_t failed(struct deleter *deleter, int64_t now_ms, const struct err 
     return wait_ms;
 }
 
-/* Without the lease: whoever has it now reads these rows again, and publishes them again. */
-static int64_t give_up(struct deleter *deleter, int64_t now_ms, const char *why)
+/* The lease is lost. The next holder reads the rows that wait for deletion and publishes them
+ * again. */
+static int64_t abandon_rows(struct deleter *deleter, int64_t now_ms, const char *why)
 {
     if (deleter->rows > 0)
         log_event(LOG_WARN, "deletes_abandoned", "lane=%s rows=%zu reason=%s", deleter->lane->name,
                   deleter->rows, why);
-    give(deleter, deleter->held_count);
-    /* What went wrong with them is not ours any more. */
+    return_blocks(deleter, deleter->block_count);
+    /* A failure to delete these rows does not concern this process any more. */
     condition_ok(&deleter->lane->deleting, now_ms);
     backoff_reset(&deleter->backoff);
     deleter->wait_until_ms = 0;
     return 0;
 }
 
-static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_ms)
+static int64_t delete_next_ranges(struct deleter *deleter, int64_t epoch, int64_t now_ms)
 {
     struct seq_range ranges[DELETER_RANGES_MAX];
     struct lane *lane = deleter->lane;
@@ -126,35 +129,35 @@ static int64_t delete_some(struct deleter *deleter, int64_t epoch, int64_t now_m
     enum rc rc = deleter->ops.delete_ranges(deleter->ops.ctx, ranges, count, epoch, &fenced, &err);
 
     if (rc != RC_OK)
-        return failed(deleter, now_ms, &err);
+        return record_failure(deleter, now_ms, &err);
     if (fenced)
-        return give_up(deleter, now_ms, "fenced");
+        return abandon_rows(deleter, now_ms, "fenced");
     condition_ok(&lane->deleting, now_ms);
     backoff_reset(&deleter->backoff);
     metric_add(&lane->metrics->deleted, (int64_t)used);
     deleter->work_done += used;
     if (deleter->work_done < deleter->work_count)
         return 0;
-    give(deleter, deleter->work_blocks);
+    return_blocks(deleter, deleter->work_blocks);
     deleter->since_ms = now_ms;
     return 0;
 }
 
-static int64_t delete_step(struct deleter *deleter, int64_t epoch, int64_t now_ms)
+static int64_t step_deletion(struct deleter *deleter, int64_t epoch, int64_t now_ms)
 {
-    take(deleter, now_ms);
+    take_acked_blocks(deleter, now_ms);
     if (deleter->rows == 0)
         return LANE_WAIT_MS;
     if (epoch == 0)
-        return give_up(deleter, now_ms, "lease_lost");
+        return abandon_rows(deleter, now_ms, "lease_lost");
     if (now_ms < deleter->wait_until_ms)
         return deleter->wait_until_ms - now_ms;
     if (deleter->work_count == 0) {
-        if (!is_due(deleter, now_ms))
+        if (!is_delete_due(deleter, now_ms))
             return deleter->since_ms + deleter->lane->settings->relay.delete_wait_ms - now_ms;
-        choose(deleter);
+        choose_rows(deleter);
     }
-    return delete_some(deleter, epoch, now_ms);
+    return delete_next_ranges(deleter, epoch, now_ms);
 }
 
 static int compare_seqs(const void *a, const void *b)
@@ -211,12 +214,12 @@ enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct de
     deleter->ranges_max = DELETER_RANGES_MAX;
     deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     diverter_init(&deleter->diverter, lane, ops, ~seed);
-    deleter->held_max = lane->block_count;
-    deleter->held = calloc(deleter->held_max, sizeof(struct seqs *));
-    /* Whole blocks are deleted: the last one may go past the wanted number. */
+    deleter->blocks_max = lane->block_count;
+    deleter->blocks = calloc(deleter->blocks_max, sizeof(struct seqs *));
+    /* Whole blocks are deleted, so the last one may exceed delete_rows_max. */
     deleter->work_max = (size_t)lane->settings->relay.delete_rows_max + SEQS_MAX;
     deleter->work = calloc(deleter->work_max, sizeof(*deleter->work));
-    if (deleter->held && deleter->work)
+    if (deleter->blocks && deleter->work)
         return RC_OK;
     deleter_done(deleter);
     return err_fail(err, RC_FATAL, 0, "out of memory for %zu rows to delete", deleter->work_max);
@@ -224,16 +227,16 @@ enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct de
 
 void deleter_done(struct deleter *deleter)
 {
-    free(deleter->held);
+    free(deleter->blocks);
     free(deleter->work);
-    deleter->held = NULL;
+    deleter->blocks = NULL;
     deleter->work = NULL;
 }
 
 int64_t deleter_step(void *arg, int64_t now_ms)
 {
     struct deleter *deleter = arg;
-    int64_t delete_ms = delete_step(deleter, lane_epoch(deleter->lane, now_ms), now_ms);
+    int64_t delete_ms = step_deletion(deleter, lane_epoch(deleter->lane, now_ms), now_ms);
     int64_t move_ms =
         diverter_step(&deleter->diverter, lane_epoch_now(deleter->lane, now_ms), now_ms);
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The third step of a lane: deletes rows that the broker acknowledged, many at a time, in ranges
- * that cover nothing else, and only while the lane's lease is held. Between its deletions it takes
- * refused rows into the retry queue (diverter.h). The deleter's thread. */
+/* The deleter, the third step of a lane. It deletes acknowledged rows, many at a time, in ranges
+ * that cover no other seq, and only while the lane's lease is held. After each deletion it runs the
+ * diverter, which moves refused rows into the retry queue (diverter.h). The deleter's thread.
+ *
+ * Invariant R3: only a row that the broker acknowledged is deleted (mutant delete-before-ack).
+ * Invariant R4: the transaction of a deletion checks the epoch of the lease (mutant
+ * delete-unfenced; test_relay_lease). */
 #ifndef OUTBOX_RELAY_DELETER_H
 #define OUTBOX_RELAY_DELETER_H
 
@@ -17,38 +21,43 @@
 struct deleter {
     struct lane *lane;
     struct deleter_ops ops;
-    struct seqs **held; /* blocks whose rows are not deleted yet, all but the last full */
-    size_t held_count;
-    size_t held_max;
-    size_t rows;      /* in held */
-    int64_t since_ms; /* when the first of them came */
-    int64_t *work;    /* the rows that are being deleted, sorted; those of the first blocks held */
+    struct seqs **blocks; /* rows to delete; all blocks but the last were filled up */
+    size_t block_count;
+    size_t blocks_max;
+    size_t rows;      /* in blocks */
+    int64_t since_ms; /* since when rows wait in blocks */
+    int64_t *work;    /* seqs being deleted, sorted: those of the first work_blocks blocks */
     size_t work_max;
-    size_t work_count; /* 0: nothing is being deleted */
-    size_t work_done;
+    size_t work_count; /* 0: no deletion has begun */
+    size_t work_done;  /* seqs of work that are deleted */
     size_t work_blocks;
-    int64_t wait_until_ms; /* after a failure */
+    int64_t wait_until_ms; /* after a failure: when to try again */
     size_t ranges_max;     /* DELETER_RANGES_MAX, or fewer in tests */
     struct backoff backoff;
     uint64_t rng;
     struct diverter diverter;
 };
 
-/* RC_FATAL: no memory. lane and ops are borrowed. seed: 64 random bits. */
+/* Initialises the deleter. lane and ops are borrowed until deleter_done(); seed is 64 random bits.
+ * Returns RC_FATAL when memory is exhausted; the deleter then owns no memory. */
 enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
                      uint64_t seed, struct err *err);
+
+/* Frees the memory. A zeroed deleter is allowed. */
 void deleter_done(struct deleter *deleter);
 
-/* A loop_step: one deletion and one call of the diverter's at most. */
+/* Runs one step: at most one call of delete_ranges and one step of the diverter. Returns in how
+ * many ms the next step is due. It has the type of a loop_step. */
 int64_t deleter_step(void *deleter, int64_t now_ms);
 
-/* For deleter.c and its tests.
- *
- * deleter_sort_seqs(): sorts list and drops repeats; returns how many are left.
- * deleter_make_ranges(): makes ranges of consecutive seqs out of a sorted list, ranges_max at most,
- * and sets *used to the number of seqs they cover. Returns how many ranges. A range never spans a
- * seq that is not in the list: a row may still commit there. */
+/* Sorts list and removes repeated seqs. Returns the number of seqs left. For deleter.c and its
+ * tests. */
 size_t deleter_sort_seqs(int64_t *list, size_t count);
+
+/* Makes at most ranges_max ranges of consecutive seqs from the sorted list without repeats, sets
+ * *used to the number of seqs that they cover, and returns the number of ranges. For deleter.c and
+ * its tests. Invariant R3: a range covers no seq that is not in the list, because a row may still
+ * commit there (test_deleter). */
 size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *ranges,
                            size_t ranges_max, size_t *used);
 

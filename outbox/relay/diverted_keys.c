@@ -31,7 +31,7 @@ enum rc diverted_keys_init(struct diverted_keys *diverted, size_t count_max, str
     return RC_OK;
 }
 
-static void clear(struct diverted_keys *diverted)
+static void clear_slots(struct diverted_keys *diverted)
 {
     for (size_t i = 0; i <= diverted->mask; i++) {
         if (diverted->slots[i].key == 0)
@@ -46,15 +46,16 @@ void diverted_keys_done(struct diverted_keys *diverted)
 {
     if (!diverted->slots)
         return;
-    clear(diverted);
+    clear_slots(diverted);
     free(diverted->slots);
     free(diverted->moves);
     pthread_mutex_destroy(&diverted->lock);
     memset(diverted, 0, sizeof(*diverted));
 }
 
-/* The slot of key, or the empty one where it would go. Keys are hashes already. */
-static struct diverted_key *find(const struct diverted_keys *diverted, uint64_t key)
+/* Returns the slot of key, or the empty slot in which it would be stored. Keys are hashes, so the
+ * slot needs no further hashing. */
+static struct diverted_key *find_slot(const struct diverted_keys *diverted, uint64_t key)
 {
     size_t at = (size_t)key & diverted->mask;
 
@@ -64,34 +65,34 @@ static struct diverted_key *find(const struct diverted_keys *diverted, uint64_t 
     return &diverted->slots[at];
 }
 
-/* As window_remove(): closes the hole. */
-static void take_out(struct diverted_keys *diverted, struct diverted_key *slot)
+/* Empties the slot and fills it with a later entry of its cluster, as window_remove() does. */
+static void remove_slot(struct diverted_keys *diverted, struct diverted_key *slot)
 {
-    size_t hole = (size_t)(slot - diverted->slots);
-    size_t at = hole;
+    size_t empty = (size_t)(slot - diverted->slots);
+    size_t at = empty;
 
     free(slot->ordering_key);
     for (;;) {
-        size_t home;
+        size_t preferred;
 
         at = (at + 1) & diverted->mask;
         if (diverted->slots[at].key == 0)
             break;
-        home = (size_t)diverted->slots[at].key & diverted->mask;
-        if (((at - home) & diverted->mask) >= ((at - hole) & diverted->mask)) {
-            diverted->slots[hole] = diverted->slots[at];
-            hole = at;
+        preferred = (size_t)diverted->slots[at].key & diverted->mask;
+        if (((at - preferred) & diverted->mask) >= ((at - empty) & diverted->mask)) {
+            diverted->slots[empty] = diverted->slots[at];
+            empty = at;
         }
     }
-    diverted->slots[hole] = (struct diverted_key){0};
+    diverted->slots[empty] = (struct diverted_key){0};
     atomic_fetch_sub(&diverted->count, 1);
 }
 
-/* NULL: there is no room. */
-static struct diverted_key *add(struct diverted_keys *diverted, uint64_t key,
-                                const char *ordering_key)
+/* Returns the slot of key, added if it was missing, or NULL when there is no room or no memory. */
+static struct diverted_key *add_key(struct diverted_keys *diverted, uint64_t key,
+                                    const char *ordering_key)
 {
-    struct diverted_key *slot = find(diverted, key);
+    struct diverted_key *slot = find_slot(diverted, key);
     char *text;
 
     if (slot->key != 0)
@@ -113,62 +114,63 @@ uint64_t diverted_keys_adopt(const struct diverted_keys *diverted, int64_t epoch
     return atomic_load(&diverted->epoch) == epoch ? generation : 0;
 }
 
-enum diverted_keys_say diverted_keys_ask(struct diverted_keys *diverted, uint64_t generation,
-                                         uint64_t key)
+enum diverted_key_state diverted_keys_check(struct diverted_keys *diverted, uint64_t generation,
+                                            uint64_t key)
 {
-    enum diverted_keys_say say = DIVERTED_NOT;
+    enum diverted_key_state state = KEY_NOT_DIVERTED;
 
-    /* The count before the generation: what made it smaller made the other grow first. */
+    /* The count is read before the generation: loading increases the generation before it empties
+     * the slots. */
     if (atomic_load(&diverted->count) == 0)
-        return atomic_load(&diverted->generation) == generation ? DIVERTED_NOT : DIVERTED_STALE;
+        return atomic_load(&diverted->generation) == generation ? KEY_NOT_DIVERTED : KEY_STALE;
     pthread_mutex_lock(&diverted->lock);
     if (atomic_load(&diverted->generation) != generation)
-        say = DIVERTED_STALE;
-    else if (find(diverted, key)->key != 0)
-        say = DIVERTED_IS;
+        state = KEY_STALE;
+    else if (find_slot(diverted, key)->key != 0)
+        state = KEY_DIVERTED;
     pthread_mutex_unlock(&diverted->lock);
-    return say;
+    return state;
 }
 
-static enum diverted_given give(struct diverted_keys *diverted, struct diverted_key *slot,
-                                const struct relay_move *move)
+static enum divert_result queue_move(struct diverted_keys *diverted, struct diverted_key *slot,
+                                     const struct relay_move *move)
 {
-    if (slot->ended || (slot->left_scan != 0 && slot->left_scan == diverted->scan) ||
+    if (slot->tasks_ended || (slot->left_scan != 0 && slot->left_scan == diverted->scan) ||
         slot->rows >= diverted->key_rows_max ||
-        diverted->next - diverted->home >= diverted->moves_max) {
+        diverted->next - diverted->returned >= diverted->moves_max) {
         slot->left_scan = diverted->scan;
-        return DIVERTED_LEFT;
+        return DIVERT_LEFT;
     }
     diverted->moves[diverted->next % DIVERTED_MOVES_MAX] = *move;
     slot->ticket = ++diverted->next;
     slot->rows++;
-    return DIVERTED_MOVES;
+    return DIVERT_QUEUED;
 }
 
-enum diverted_given diverted_keys_give(struct diverted_keys *diverted, uint64_t generation,
-                                       const struct relay_move *move, bool *news)
+enum divert_result diverted_keys_divert_row(struct diverted_keys *diverted, uint64_t generation,
+                                            const struct relay_move *move, bool *newly_diverted)
 {
-    enum diverted_given given = DIVERTED_VOID;
+    enum divert_result result = DIVERT_STALE;
 
     pthread_mutex_lock(&diverted->lock);
-    *news = false;
+    *newly_diverted = false;
     if (atomic_load(&diverted->generation) == generation) {
         struct diverted_key *slot;
 
-        *news = find(diverted, move->key)->key == 0;
-        slot = add(diverted, move->key, move->ordering_key);
-        given = slot ? give(diverted, slot, move) : DIVERTED_FULL;
+        *newly_diverted = find_slot(diverted, move->key)->key == 0;
+        slot = add_key(diverted, move->key, move->ordering_key);
+        result = slot ? queue_move(diverted, slot, move) : DIVERT_FULL;
     }
     pthread_mutex_unlock(&diverted->lock);
-    return given;
+    return result;
 }
 
-void diverted_keys_leave(struct diverted_keys *diverted, uint64_t key)
+void diverted_keys_leave_row(struct diverted_keys *diverted, uint64_t key)
 {
     struct diverted_key *slot;
 
     pthread_mutex_lock(&diverted->lock);
-    slot = find(diverted, key);
+    slot = find_slot(diverted, key);
     if (slot->key != 0)
         slot->left_scan = diverted->scan;
     pthread_mutex_unlock(&diverted->lock);
@@ -183,31 +185,32 @@ void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan
     while (atomic_load(&diverted->count) > 0 && at <= diverted->mask) {
         struct diverted_key *slot = &diverted->slots[at];
 
-        /* What moves into the hole is looked at next. What wraps around was looked at before. */
-        if (slot->key != 0 && slot->ended)
-            take_out(diverted, slot);
+        /* An entry that moves into the emptied slot is examined next. An entry that wraps around
+         * the end was examined before. */
+        if (slot->key != 0 && slot->tasks_ended)
+            remove_slot(diverted, slot);
         else
             at++;
     }
     pthread_mutex_unlock(&diverted->lock);
 }
 
-bool diverted_keys_home(struct diverted_keys *diverted, int64_t *seq)
+bool diverted_keys_return_row(struct diverted_keys *diverted, int64_t *seq)
 {
     bool any;
 
     pthread_mutex_lock(&diverted->lock);
-    any = diverted->home < diverted->done ||
-          (diverted->home < diverted->next && atomic_load(&diverted->epoch) == 0);
+    any = diverted->returned < diverted->moved ||
+          (diverted->returned < diverted->next && atomic_load(&diverted->epoch) == 0);
     if (any)
-        *seq = diverted->moves[diverted->home++ % DIVERTED_MOVES_MAX].seq;
-    if (diverted->done < diverted->home)
-        diverted->done = diverted->home;
+        *seq = diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX].seq;
+    if (diverted->moved < diverted->returned)
+        diverted->moved = diverted->returned;
     pthread_mutex_unlock(&diverted->lock);
     return any;
 }
 
-void diverted_keys_void(struct diverted_keys *diverted)
+void diverted_keys_invalidate(struct diverted_keys *diverted)
 {
     pthread_mutex_lock(&diverted->lock);
     if (atomic_load(&diverted->epoch) != 0)
@@ -221,21 +224,21 @@ bool diverted_keys_load_begin(struct diverted_keys *diverted)
     bool empty;
 
     pthread_mutex_lock(&diverted->lock);
-    empty = diverted->home == diverted->next;
+    empty = diverted->returned == diverted->next;
     if (empty) {
         atomic_fetch_add(&diverted->generation, 1);
-        clear(diverted);
+        clear_slots(diverted);
     }
     pthread_mutex_unlock(&diverted->lock);
     return empty;
 }
 
-bool diverted_keys_put(struct diverted_keys *diverted, const char *ordering_key)
+bool diverted_keys_load_key(struct diverted_keys *diverted, const char *ordering_key)
 {
     bool put;
 
     pthread_mutex_lock(&diverted->lock);
-    put = add(diverted, ordering_key_hash(ordering_key), ordering_key) != NULL;
+    put = add_key(diverted, ordering_key_hash(ordering_key), ordering_key) != NULL;
     pthread_mutex_unlock(&diverted->lock);
     return put;
 }
@@ -252,8 +255,8 @@ const struct relay_move *diverted_keys_moves(struct diverted_keys *diverted, siz
     size_t rows;
 
     pthread_mutex_lock(&diverted->lock);
-    at = (size_t)(diverted->done % DIVERTED_MOVES_MAX);
-    rows = (size_t)(diverted->next - diverted->done);
+    at = (size_t)(diverted->moved % DIVERTED_MOVES_MAX);
+    rows = (size_t)(diverted->next - diverted->moved);
     pthread_mutex_unlock(&diverted->lock);
     if (rows > DIVERTED_MOVES_MAX - at)
         rows = DIVERTED_MOVES_MAX - at;
@@ -264,21 +267,21 @@ const struct relay_move *diverted_keys_moves(struct diverted_keys *diverted, siz
 void diverted_keys_moved(struct diverted_keys *diverted, size_t count)
 {
     pthread_mutex_lock(&diverted->lock);
-    diverted->done += count;
+    diverted->moved += count;
     pthread_mutex_unlock(&diverted->lock);
 }
 
-size_t diverted_keys_question(struct diverted_keys *diverted, size_t *cursor, struct lane_key *keys,
-                              size_t keys_max, uint64_t *asked)
+size_t diverted_keys_list_moved(struct diverted_keys *diverted, size_t *cursor,
+                                struct lane_key *keys, size_t keys_max, uint64_t *moved_at_query)
 {
     size_t count = 0;
 
     pthread_mutex_lock(&diverted->lock);
-    *asked = diverted->done;
+    *moved_at_query = diverted->moved;
     for (size_t i = 0; i <= diverted->mask && count < keys_max; i++) {
         const struct diverted_key *slot = &diverted->slots[(*cursor)++ & diverted->mask];
 
-        if (slot->key == 0 || slot->ended || slot->ticket > diverted->done)
+        if (slot->key == 0 || slot->tasks_ended || slot->ticket > diverted->moved)
             continue;
         keys[count].key = slot->key;
         keys[count].left = true;
@@ -288,18 +291,19 @@ size_t diverted_keys_question(struct diverted_keys *diverted, size_t *cursor, st
     return count;
 }
 
-bool diverted_keys_answer(struct diverted_keys *diverted, uint64_t key, uint64_t asked)
+bool diverted_keys_release_key(struct diverted_keys *diverted, uint64_t key,
+                               uint64_t moved_at_query)
 {
     struct diverted_key *slot;
     bool waits = false;
 
     pthread_mutex_lock(&diverted->lock);
-    slot = find(diverted, key);
-    if (slot->key != 0 && slot->ticket <= asked) {
+    slot = find_slot(diverted, key);
+    if (slot->key != 0 && slot->ticket <= moved_at_query) {
         waits = slot->left_scan != 0;
-        slot->ended = waits && slot->left_scan == diverted->scan;
-        if (!slot->ended)
-            take_out(diverted, slot);
+        slot->tasks_ended = waits && slot->left_scan == diverted->scan;
+        if (!slot->tasks_ended)
+            remove_slot(diverted, slot);
     }
     pthread_mutex_unlock(&diverted->lock);
     return waits;

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The diverted keys of one lane: those whose rows go through the retry queue, because one of them
- * was refused and has not come to its end there. And the rows that are on their way into it.
+/* The diverted keys of one lane, and the queue of rows to be moved into the retry queue. A key is
+ * diverted while it has rows or tasks in the retry queue, because one of its rows was refused.
  *
- * The sender stops a key by handing over its refused row (diverted_keys_give()), and hands over
- * every later row of it, too. The diverter (diverter.h) takes the rows in this order into the retry
- * queue, and asks now and then which keys still have tasks there. A row's place in the order of
- * handing over is its ticket. A key goes back to the fast path when the answer is no, and the last
- * ticket of the key was committed before the question was asked: a row that was under way would be
- * overtaken otherwise.
+ * The sender diverts a key by queueing its refused row with diverted_keys_divert_row(), and queues
+ * every later row of the key, too. The diverter (diverter.h) moves the rows into the retry queue in
+ * the order of the queue, and queries at intervals which keys still have tasks there. The ticket of
+ * a row is its place in the queue, counted from 1.
  *
- * What was handed over is bounded, in all and for each key. Past that a row is left in the table,
- * and the key's later ones of the same full scan with it; the next full scan meets the first of
- * them first. So a key that gets more rows than its tasks can follow comes to an end in the retry
- * queue all the same.
+ * Invariant R6: while a key is diverted, none of its rows is sent; its rows are moved in order
+ * (mutants diverted-key-passes, moves-forgotten, left-row-passed; test_diverted_keys).
+ * Invariant R7: a key is released only if a query found no task of it, and the move of the key's
+ * last queued row had been committed before that query. Otherwise a later row could overtake a row
+ * that was not moved yet (mutant ticket-ignored).
  *
- * All of it is worth something under one lease only. diverted_keys_void(): the rows on their way
- * are not moved any more; the sender sees by the generation that it must take up its rows from the
- * start of the table. The lock is held for no longer than a look. Sender and diverter; pure
- * otherwise. */
+ * The number of queued rows is bounded, in total and per key. Above the bound a row is left in the
+ * table, and so are the key's later rows of the same full scan; the next full scan reads the first
+ * of them first. So a key that receives rows faster than its tasks run still drains in the retry
+ * queue.
+ *
+ * The keys and the queue are valid under one lease only. After diverted_keys_invalidate() the
+ * queued rows are not moved any more. The sender learns from the changed generation that it must
+ * return all rows and read the table from its first row. The sender and the diverter may call these
+ * functions at the same time: the lock is held for memory accesses only. Otherwise pure. */
 #ifndef OUTBOX_RELAY_DIVERTED_KEYS_H
 #define OUTBOX_RELAY_DIVERTED_KEYS_H
 
@@ -30,94 +34,119 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows on their way into the retry queue, a power of two. */
+/* Places of the queue, a power of two. */
 #define DIVERTED_MOVES_MAX 1024
 
-/* Rows of one key that follow it into the retry queue before it goes back to the fast path. */
+/* Rows of one key that are queued before it is released. Later rows are left in the table. */
 #define DIVERTED_KEY_ROWS_MAX 10000
 
 struct diverted_key {
     uint64_t key;       /* 0 = empty slot */
-    uint64_t ticket;    /* of its last row that was handed over, + 1; 0: none of ours */
-    uint64_t left_scan; /* in which a row of it was left in the table; 0: none */
-    size_t rows;        /* that were handed over */
-    bool ended;         /* its tasks are gone, but the rows left in this scan come first */
+    uint64_t ticket;    /* of its last queued row; 0: this process queued none */
+    uint64_t left_scan; /* full scan in which a row was left in the table; 0: none */
+    size_t rows;        /* that were queued */
+    bool tasks_ended;   /* it has no task, but rows were left in this full scan */
     char *ordering_key;
 };
 
 struct diverted_keys {
-    pthread_mutex_t lock;       /* guards what follows */
+    pthread_mutex_t lock;       /* guards slots, scan and the queue */
     struct diverted_key *slots; /* open addressing */
     size_t mask;
     size_t count_max;
-    size_t key_rows_max; /* DIVERTED_KEY_ROWS_MAX, or fewer in tests */
-    size_t moves_max;    /* DIVERTED_MOVES_MAX, or fewer in tests */
-    uint64_t scan;
-    struct relay_move
-        *moves;    /* by ticket; home..done are in the retry queue, done..next on the way */
-    uint64_t home; /* the sender has given the rows below back to the reader */
-    uint64_t done;
-    uint64_t next;
+    size_t key_rows_max;      /* DIVERTED_KEY_ROWS_MAX, or fewer in tests */
+    size_t moves_max;         /* DIVERTED_MOVES_MAX, or fewer in tests */
+    uint64_t scan;            /* number of the present full scan */
+    struct relay_move *moves; /* the queue, a ring */
+    uint64_t returned;        /* rows that the sender has returned to the reader */
+    uint64_t moved;           /* rows that were moved, >= returned */
+    uint64_t next;            /* rows that were queued, >= moved */
 
-    atomic_size_t count;      /* of keys; written under the lock */
-    atomic_ullong generation; /* grows with each diverted_keys_void() and each loading */
-    atomic_llong epoch;       /* of the lease that the keys were loaded under; 0: void */
-    atomic_bool too_many;     /* keys were there when they were loaded: they are not loaded */
+    atomic_size_t count;      /* keys; written under the lock */
+    atomic_ullong generation; /* grows when the keys become invalid and when loading begins */
+    atomic_llong epoch;       /* of the lease under which the keys were loaded; 0: not loaded */
+    atomic_bool too_many;     /* the last loading found more than count_max keys and failed */
 };
 
-enum diverted_keys_say {
-    DIVERTED_NOT,   /* the key is free: send it */
-    DIVERTED_IS,    /* hand the row over */
-    DIVERTED_STALE, /* begin anew */
+enum diverted_key_state {
+    KEY_NOT_DIVERTED, /* send the row */
+    KEY_DIVERTED,     /* queue the row */
+    KEY_STALE,        /* the keys are not valid any more: return all rows */
 };
 
-enum diverted_given {
-    DIVERTED_MOVES, /* it is on its way into the retry queue */
-    DIVERTED_LEFT,  /* it has to stay in the table until the next scan */
-    DIVERTED_FULL,  /* there is no room for another key: nothing was done */
-    DIVERTED_VOID,  /* as DIVERTED_STALE: nothing was done */
+enum divert_result {
+    DIVERT_QUEUED, /* the row is queued */
+    DIVERT_LEFT,   /* the row must be left in the table until the next full scan */
+    DIVERT_FULL,   /* no room for another key; nothing was changed */
+    DIVERT_STALE,  /* as KEY_STALE; nothing was changed */
 };
 
-/* RC_FATAL: no memory. */
+/* Allocates for up to count_max keys, none loaded. Returns RC_FATAL when memory is exhausted; then
+ * diverted_keys_done() is allowed. */
 enum rc diverted_keys_init(struct diverted_keys *diverted, size_t count_max, struct err *err);
+
+/* Frees the memory. A zeroed struct is allowed. */
 void diverted_keys_done(struct diverted_keys *diverted);
 
-/* The sender's.
- *
- * diverted_keys_adopt(): the generation of the keys that were loaded under this lease; 0: none yet.
- * diverted_keys_ask(): what to do with a row of this key.
- * diverted_keys_give(): hands the row over; its key is diverted from now on. move is copied.
- * diverted_keys_leave(): the row was given back to the reader unsent; its key must be diverted.
- * diverted_keys_begin_full_scan(): the reader begins with the first row again, and no batch is
- * under way. diverted_keys_home(): the next row that is in the retry queue, or will not be moved;
- * false: none. */
+/* For the sender. Returns the generation of the keys that were loaded under the lease with this
+ * epoch, or 0 when they are not loaded. */
 uint64_t diverted_keys_adopt(const struct diverted_keys *diverted, int64_t epoch);
-enum diverted_keys_say diverted_keys_ask(struct diverted_keys *diverted, uint64_t generation,
-                                         uint64_t key);
-enum diverted_given diverted_keys_give(struct diverted_keys *diverted, uint64_t generation,
-                                       const struct relay_move *move, bool *news);
-void diverted_keys_leave(struct diverted_keys *diverted, uint64_t key);
-void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan);
-bool diverted_keys_home(struct diverted_keys *diverted, int64_t *seq);
 
-/* The diverter's.
- *
- * diverted_keys_void(): the lease they are of is lost.
- * diverted_keys_load_begin(), _put(), _end(): the keys that have tasks; _begin() is false while
- * rows wait to go home, _put() when there are too many. diverted_keys_moves(): the next rows,
- * borrowed until diverted_keys_moved(); consecutive, rows_max at most. diverted_keys_question(): up
- * to keys_max keys whose rows are all in the retry queue, from *cursor on. diverted_keys_answer():
- * no task of the key was there when the rows below asked were. True: rows of it were left in the
- * table, and a full scan should find them. */
-void diverted_keys_void(struct diverted_keys *diverted);
+/* For the sender. Returns what to do with a row of this key. */
+enum diverted_key_state diverted_keys_check(struct diverted_keys *diverted, uint64_t generation,
+                                            uint64_t key);
+
+/* For the sender. Queues a copy of move; its key is diverted from now on. Sets *newly_diverted when
+ * the key was not diverted before. */
+enum divert_result diverted_keys_divert_row(struct diverted_keys *diverted, uint64_t generation,
+                                            const struct relay_move *move, bool *newly_diverted);
+
+/* For the sender. Records that a row of this diverted key was returned to the reader unsent and
+ * stays in the table: the key's later rows of this full scan must stay there, too. */
+void diverted_keys_leave_row(struct diverted_keys *diverted, uint64_t key);
+
+/* For the sender. Records the number of a full scan that has begun, and releases the keys whose
+ * tasks had ended while rows of theirs were left in the table. No batch of an older full scan may
+ * be in use. */
+void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan);
+
+/* For the sender. Takes the next row that can be returned to the reader, because it was moved or
+ * will not be moved any more. Returns false when there is none. */
+bool diverted_keys_return_row(struct diverted_keys *diverted, int64_t *seq);
+
+/* For the diverter. Records that the lease is lost: the keys are unknown and no row is moved. */
+void diverted_keys_invalidate(struct diverted_keys *diverted);
+
+/* For the diverter. Removes all keys before they are loaded again. Returns false, and changes
+ * nothing, while the sender has not yet returned all queued rows. */
 bool diverted_keys_load_begin(struct diverted_keys *diverted);
-bool diverted_keys_put(struct diverted_keys *diverted, const char *ordering_key);
+
+/* For the diverter, after diverted_keys_load_begin(). Adds one key that has tasks in the retry
+ * queue. Returns false when there is no room for it. */
+bool diverted_keys_load_key(struct diverted_keys *diverted, const char *ordering_key);
+
+/* For the diverter. All keys were loaded under the lease with this epoch; the sender may send. */
 void diverted_keys_load_end(struct diverted_keys *diverted, int64_t epoch);
+
+/* For the diverter. Returns the next rows to move, consecutive in the queue and at most rows_max,
+ * and sets *count. They are borrowed until diverted_keys_moved(). */
 const struct relay_move *diverted_keys_moves(struct diverted_keys *diverted, size_t rows_max,
                                              size_t *count);
+
+/* For the diverter. The first count of these rows were moved and the transaction has committed. */
 void diverted_keys_moved(struct diverted_keys *diverted, size_t count);
-size_t diverted_keys_question(struct diverted_keys *diverted, size_t *cursor, struct lane_key *keys,
-                              size_t keys_max, uint64_t *asked);
-bool diverted_keys_answer(struct diverted_keys *diverted, uint64_t key, uint64_t asked);
+
+/* For the diverter. Copies up to keys_max keys, from slot *cursor on, whose queued rows were all
+ * moved, sets *moved_at_query to the ticket of the last moved row, and advances *cursor. Returns
+ * the number of keys. */
+size_t diverted_keys_list_moved(struct diverted_keys *diverted, size_t *cursor,
+                                struct lane_key *keys, size_t keys_max, uint64_t *moved_at_query);
+
+/* For the diverter. A query that was sent after diverted_keys_list_moved() found no task of the
+ * key: releases the key, unless a row of it was queued since. A key with rows left in the table
+ * during the present full scan stays diverted until the next one begins. Returns whether rows of
+ * the key were left in the table, so that a full scan should read them. */
+bool diverted_keys_release_key(struct diverted_keys *diverted, uint64_t key,
+                               uint64_t moved_at_query);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the rows of diverted keys into the retry queue, in order, and asks which keys have come to
- * their end there (diverted_keys.h). A part of the deleter's step, in its thread, with waits of its
- * own: a retry queue that takes nothing keeps no published row from being deleted. */
+/* The diverter moves the rows of diverted keys into the retry queue, in the order in which the
+ * sender diverted them, and reads which keys have no task there any more (diverted_keys.h). It is
+ * part of the deleter's step and runs in the deleter's thread. After a failure it waits by itself,
+ * so that an unavailable retry queue does not stop the deletion of published rows. */
 #ifndef OUTBOX_RELAY_DIVERTER_H
 #define OUTBOX_RELAY_DIVERTER_H
 
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows of one transaction, and keys of one question. */
+/* Rows of one transaction; keys of one query. */
 #define DIVERTER_ROWS_MAX 100
 #define DIVERTER_KEYS_MAX 64
 
@@ -21,18 +22,20 @@ struct diverter {
     struct deleter_ops ops;
     struct backoff backoff;
     uint64_t rng;
-    int64_t wait_until_ms; /* after a failure */
-    int64_t ask_at_ms;
-    size_t cursor;   /* of the questions */
-    size_t rows_max; /* DIVERTER_ROWS_MAX, or fewer in tests */
+    int64_t wait_until_ms; /* after a failure: when to try again */
+    int64_t query_at_ms;   /* when to query keys again */
+    size_t cursor;         /* where the next query starts; see diverted_keys_list_moved() */
+    size_t rows_max;       /* DIVERTER_ROWS_MAX, or fewer in tests */
     struct lane_key keys[DIVERTER_KEYS_MAX];
 };
 
-/* lane and ops are borrowed. seed: 64 random bits. */
+/* Initialises the diverter. lane and ops are borrowed for its life; seed is 64 random bits. It owns
+ * no memory. */
 void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
                    uint64_t seed);
 
-/* epoch: of the lease that is held now; 0: none. Returns when it wants to go on. */
+/* Runs one step with at most one call of ops: loads the keys, moves rows, or queries keys. epoch is
+ * that of the lease held now, 0 when none is held. Returns in how many ms the next step is due. */
 int64_t diverter_step(struct diverter *diverter, int64_t epoch, int64_t now_ms);
 
 #endif

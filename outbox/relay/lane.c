@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks beside the full ones that the window can fill: the deleter fills up what it gets half
- * empty, so these few travel with less. */
+/* Blocks in addition to those that a full window needs. The deleter fills its blocks up, so only
+ * the few blocks in rings and in the sender are partly filled. */
 #define BLOCKS_EXTRA 64
 
-/* The largest row has to fit, with its small columns. */
+/* Room for the other columns of a row whose payload has the largest size. */
 #define ROW_BYTES_EXTRA 16384
 
-static enum rc batches_init(struct lane *lane, struct err *err)
+static enum rc init_batches(struct lane *lane, struct err *err)
 {
     size_t rows_max = (size_t)lane->settings->relay.read_rows_max;
     size_t bytes = (size_t)lane->settings->relay.read_bytes_max;
@@ -26,32 +26,33 @@ static enum rc batches_init(struct lane *lane, struct err *err)
         rc = relay_batch_init(&lane->batches[i], rows_max, bytes > row_bytes ? bytes : row_bytes,
                               err);
         if (rc == RC_OK)
-            ring_give(&lane->empty, &lane->batches[i]);
+            ring_give(&lane->empty_batches, &lane->batches[i]);
     }
     return rc;
 }
 
-static enum rc blocks_init(struct lane *lane, struct err *err)
+static enum rc init_blocks(struct lane *lane, struct err *err)
 {
     lane->block_count = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
     lane->blocks = calloc(lane->block_count, sizeof(*lane->blocks));
     if (!lane->blocks)
         return err_fail(err, RC_FATAL, 0, "out of memory for %zu blocks", lane->block_count);
     for (size_t i = 0; i < lane->block_count; i++)
-        ring_give(&lane->blank, &lane->blocks[i]);
+        ring_give(&lane->empty_blocks, &lane->blocks[i]);
     return RC_OK;
 }
 
-static enum rc rings_init(struct lane *lane, struct err *err)
+static enum rc init_rings(struct lane *lane, struct err *err)
 {
     size_t blocks = (size_t)lane->settings->relay.window_rows_max / SEQS_MAX + BLOCKS_EXTRA;
-    struct ring *const of_blocks[] = {&lane->acked, &lane->dropped, &lane->gone, &lane->blank};
-    enum rc rc = ring_init(&lane->filled, LANE_BATCHES, err);
+    struct ring *const block_rings[] = {&lane->acked_blocks, &lane->dropped_blocks,
+                                        &lane->deleted_blocks, &lane->empty_blocks};
+    enum rc rc = ring_init(&lane->filled_batches, LANE_BATCHES, err);
 
     if (rc == RC_OK)
-        rc = ring_init(&lane->empty, LANE_BATCHES, err);
-    for (size_t i = 0; i < sizeof(of_blocks) / sizeof(of_blocks[0]) && rc == RC_OK; i++)
-        rc = ring_init(of_blocks[i], blocks, err);
+        rc = ring_init(&lane->empty_batches, LANE_BATCHES, err);
+    for (size_t i = 0; i < sizeof(block_rings) / sizeof(block_rings[0]) && rc == RC_OK; i++)
+        rc = ring_init(block_rings[i], blocks, err);
     return rc;
 }
 
@@ -61,7 +62,7 @@ static void wake_all(void *ctx)
         lane_wake(ctx, step);
 }
 
-static void read_diverted_reason(struct lane *lane, struct lease_status *status)
+static void copy_diverted_reason(struct lane *lane, struct lease_status *status)
 {
     struct err err;
 
@@ -69,28 +70,28 @@ static void read_diverted_reason(struct lane *lane, struct lease_status *status)
         snprintf(status->diverted_reason, sizeof(status->diverted_reason), "%s", err.text);
 }
 
-static void put_status(void *ctx, struct lease_status *status)
+static void report_diverted_keys(void *ctx, struct lease_status *status)
 {
     struct lane *lane = ctx;
 
     status->diverted_keys = metric_value(&lane->metrics->diverted_keys);
     if (status->diverted_keys > 0)
-        read_diverted_reason(lane, status);
+        copy_diverted_reason(lane, status);
 }
 
-static void lease_init(struct lane *lane)
+static void init_lease(struct lane *lane)
 {
     lane->lease.name = lane->own->table;
     lane->lease.label = lane->name;
     lane->lease.wake = wake_all;
-    lane->lease.status = put_status;
+    lane->lease.status = report_diverted_keys;
     lane->lease.ctx = lane;
     lane->lease.held_metric = &lane->metrics->lease_held;
     lane->lease.epoch_metric = &lane->metrics->lease_epoch;
     atomic_init(&lane->lease.idle, true);
 }
 
-static void conditions_init(struct lane *lane)
+static void init_conditions(struct lane *lane)
 {
     condition_init(&lane->reading, CONDITION_DEPENDENCY,
                    "dep=mysql role=relay reason=cannot_read lane=%s", lane->name);
@@ -117,13 +118,13 @@ enum rc lane_init(struct lane *lane, const struct lane_settings *own,
     lane->own = own;
     lane->settings = settings;
     lane->metrics = metrics;
-    conditions_init(lane);
-    lease_init(lane);
-    rc = rings_init(lane, err);
+    init_conditions(lane);
+    init_lease(lane);
+    rc = init_rings(lane, err);
     if (rc == RC_OK)
-        rc = batches_init(lane, err);
+        rc = init_batches(lane, err);
     if (rc == RC_OK)
-        rc = blocks_init(lane, err);
+        rc = init_blocks(lane, err);
     if (rc == RC_OK)
         rc = diverted_keys_init(&lane->diverted, (size_t)settings->relay.diverted_keys_max, err);
     if (rc != RC_OK)
@@ -138,12 +139,12 @@ void lane_done(struct lane *lane)
     free(lane->blocks);
     lane->blocks = NULL;
     diverted_keys_done(&lane->diverted);
-    ring_done(&lane->filled);
-    ring_done(&lane->empty);
-    ring_done(&lane->acked);
-    ring_done(&lane->dropped);
-    ring_done(&lane->gone);
-    ring_done(&lane->blank);
+    ring_done(&lane->filled_batches);
+    ring_done(&lane->empty_batches);
+    ring_done(&lane->acked_blocks);
+    ring_done(&lane->dropped_blocks);
+    ring_done(&lane->deleted_blocks);
+    ring_done(&lane->empty_blocks);
     condition_done(&lane->reading);
     condition_done(&lane->sending);
     condition_done(&lane->deleting);
@@ -188,21 +189,21 @@ void lane_request_full_scan(struct lane *lane)
     lane_wake(lane, LANE_READER);
 }
 
-void lane_hold(struct lane *lane)
+void lane_request_hold(struct lane *lane)
 {
-    atomic_fetch_add(&lane->hold_asked, 1);
+    atomic_fetch_add(&lane->hold_requested, 1);
     lane_wake(lane, LANE_READER);
 }
 
-bool lane_holds(const struct lane *lane)
+bool lane_is_held(const struct lane *lane)
 {
-    return atomic_load(&lane->hold_done) == atomic_load(&lane->hold_asked);
+    return atomic_load(&lane->hold_granted) == atomic_load(&lane->hold_requested);
 }
 
-void lane_free(struct lane *lane, bool from_start)
+void lane_release_hold(struct lane *lane, bool from_start)
 {
     if (from_start)
         atomic_store(&lane->from_start, true);
-    atomic_store(&lane->hold_freed, atomic_load(&lane->hold_asked));
+    atomic_store(&lane->hold_released, atomic_load(&lane->hold_requested));
     lane_wake(lane, LANE_READER);
 }

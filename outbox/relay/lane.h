@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What the three steps of one lane share. Rows travel in a circle and every one comes back:
+/* The state that the three steps of one lane share: reader, sender and deleter. The reader puts the
+ * seq of each row that it passes to the sender into its window, and each seq returns to the reader
+ * in a block:
  *
- *     reader --batches--> sender --acknowledged--> deleter --deleted--> reader
- *                           |------- left in the table (dropped) -------^
- *                           `- refused --> retry queue, by the deleter --^
+ *     reader --filled batches--> sender --acked blocks--> deleter --deleted blocks--> reader
+ *                                  |--- dropped blocks: left in the table, or moved --^
  *
- * and empty batches and blocks go the other way. Each ring has one giver and one taker; the rest is
- * atomic. Whoever finds trouble in sending asks the reader to hold (lane_hold): once it holds, the
- * sender empties the ring of batches, gives every undecided row back, and lets go; the reader then
- * reads from the lowest of them on. So no later row of a key overtakes an earlier one. */
+ * Empty batches return from the sender to the reader, and empty blocks go from the reader to the
+ * sender. Each ring has one producing and one consuming step; all other shared fields are atomic.
+ *
+ * Invariant R5: after a failure, every row that was read and not acknowledged or refused is read
+ * again, from the lowest one on, before any later row (mutants no-rewind, undecided-forgotten;
+ * test_relay_trouble). For this the sender requests a hold with lane_request_hold(). When the
+ * reader holds, it passes no batch. The sender then empties the ring of batches, returns every
+ * undecided row, and releases the hold; the reader continues at the lowest of them. */
 #ifndef OUTBOX_RELAY_LANE_H
 #define OUTBOX_RELAY_LANE_H
 
@@ -26,18 +31,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One is filled, one is sent, one is on its way. */
+/* The reader fills one, the sender sends one, and one waits in a ring. */
 #define LANE_BATCHES 3
 
-/* How long a step that waits for another one sleeps when nobody wakes it. */
+/* The longest sleep of a step that waits for another step to wake it. */
 #define LANE_WAIT_MS 100
 
 #define SEQS_MAX 1024
 
-/* A block of seqs that travels from step to step. */
+/* A block of seqs that the steps pass to each other. */
 struct seqs {
     size_t count;
-    bool again; /* read these rows again now; else they are deleted or wait for a full scan */
+    bool reread; /* read these rows again now; otherwise: deleted, or left for a full scan */
     int64_t list[SEQS_MAX];
 };
 
@@ -50,66 +55,76 @@ struct lane {
     struct relay_metrics *metrics;
     void (*wake)(void *ctx, enum lane_step step);
     void *wake_ctx;
-    int64_t (*time_ms)(void *ctx); /* now, also in the middle of a step; NULL: as it began */
+    int64_t (*time_ms)(void *ctx); /* present time within a step; NULL: the time of its begin */
     void *time_ctx;
 
-    struct ring filled;  /* batches: reader to sender */
-    struct ring empty;   /* batches: sender to reader */
-    struct ring acked;   /* blocks: sender to deleter */
-    struct ring dropped; /* blocks: sender to reader */
-    struct ring gone;    /* blocks: deleter to reader */
-    struct ring blank;   /* blocks: reader to sender */
+    struct ring filled_batches; /* reader to sender */
+    struct ring empty_batches;  /* sender to reader */
+    struct ring acked_blocks;   /* sender to deleter */
+    struct ring dropped_blocks; /* sender to reader */
+    struct ring deleted_blocks; /* deleter to reader: deleted rows, or all after a lost lease */
+    struct ring empty_blocks;   /* reader to sender */
     struct relay_batch batches[LANE_BATCHES];
     struct seqs *blocks;
     size_t block_count;
 
     struct leased lease; /* idle: the reader has everything back; origin_lost: lane_origin_lost() */
 
-    atomic_llong hold_asked;         /* by the sender: counts its wishes */
-    atomic_llong hold_done;          /* by the reader: holds for this wish */
-    atomic_llong hold_freed;         /* by the sender: this wish is over */
-    atomic_bool from_start;          /* by the sender: read the whole table again then */
-    atomic_llong scan;               /* by the reader: counts its full scans */
-    atomic_bool full_scan_requested; /* by any step: the next full scan is due now */
+    atomic_llong hold_requested;     /* by the sender: number of requested holds */
+    atomic_llong hold_granted;       /* by the reader: the request for which it holds */
+    atomic_llong hold_released;      /* by the sender: the request that is released */
+    atomic_bool from_start;          /* by the sender: begin a full scan after the hold */
+    atomic_llong scan;               /* by the reader: number of its present full scan */
+    atomic_bool full_scan_requested; /* by any step: begin the next full scan now */
 
-    struct diverted_keys diverted; /* keys whose rows go through the retry queue */
+    struct diverted_keys diverted; /* keys whose rows are moved into the retry queue */
 
-    struct condition reading;       /* MySQL, as the reader finds it */
-    struct condition sending;       /* Kafka, as the sender finds it */
-    struct condition deleting;      /* MySQL, as the deleter finds it */
-    struct condition diverting;     /* MySQL, as the diverter finds it; the deleter's thread */
-    struct condition key_delivery;  /* fails while a key is diverted, with the newest one; sender */
-    struct condition lane_delivery; /* fails while too many keys are diverted; sender */
+    struct condition reading;       /* MySQL, set by the reader */
+    struct condition sending;       /* Kafka, set by the sender */
+    struct condition deleting;      /* MySQL, set by the deleter */
+    struct condition diverting;     /* MySQL, set by the diverter in the deleter's thread */
+    struct condition key_delivery;  /* failing while a key is diverted; set by the sender */
+    struct condition lane_delivery; /* failing while too many are; set by the sender */
 };
 
-/* RC_FATAL: no memory. own, settings and metrics are borrowed for the lane's life. */
+/* Allocates the batches, the blocks and the rings. own, settings and metrics are borrowed until
+ * lane_done(). Returns RC_FATAL when memory is exhausted; the lane then owns no memory. */
 enum rc lane_init(struct lane *lane, const struct lane_settings *own,
                   const struct settings *settings, struct relay_metrics *metrics, struct err *err);
+
+/* Frees the memory. No step may use the lane any more. */
 void lane_done(struct lane *lane);
 
+/* Ends the sleep of a step. Any thread. */
 void lane_wake(const struct lane *lane, enum lane_step step);
 
-/* The epoch of the lease when it is held at this time, else 0. */
+/* Returns the epoch of the lease if it is held at now_ms, otherwise 0. Any thread. */
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
 
-/* Now, also in the middle of a step that began at now_ms. */
+/* Returns the present time in ms, within a step that began at now_ms. */
 int64_t lane_now(const struct lane *lane, int64_t now_ms);
 
-/* lane_epoch(), now: the process may have been frozen since the step began at now_ms. */
+/* Returns lane_epoch() at the present time: the process may have been stopped since the step began
+ * at now_ms. */
 int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
 
-/* The database is not the one that the rows under way were read from: the lease counts as lost, is
- * given back when all have come home, and may be taken again then. Where nothing is in hand it is
- * nobody's business. Any thread. */
+/* Reports that the database is not the one from which the rows in the window were read; why is the
+ * reason for the log. The lease counts as lost. It is released when all rows have returned to the
+ * reader, and may then be taken again. Ignored while the lane holds no rows. Any thread.
+ * Invariant R9: a lane whose database was replaced or went back starts again (mutant
+ * origin-ignored). */
 void lane_origin_lost(struct lane *lane, const struct err *why);
 
-/* The reader begins a full scan as soon as it can. Any thread. */
+/* Makes the reader begin a full scan as soon as every batch has returned to it. Any thread. */
 void lane_request_full_scan(struct lane *lane);
 
-/* For the sender. lane_hold() asks once; lane_holds(): the reader has stopped, and gives nothing
- * until lane_free(). */
-void lane_hold(struct lane *lane);
-bool lane_holds(const struct lane *lane);
-void lane_free(struct lane *lane, bool from_start);
+/* For the sender. Requests that the reader stops passing batches. */
+void lane_request_hold(struct lane *lane);
+
+/* For the sender. Returns whether the reader holds; it then passes no batch until the release. */
+bool lane_is_held(const struct lane *lane);
+
+/* For the sender. Ends the hold. from_start makes the reader begin a full scan. */
+void lane_release_hold(struct lane *lane, bool from_start);
 
 #endif

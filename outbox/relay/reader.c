@@ -37,16 +37,16 @@
 /* The rows of a block are not under way any more; the block goes back to the sender. */
 static void take_block(struct reader *reader, struct seqs *block, int64_t *lowest)
 {
-    if (block->again)
-        lowest = &reader->again_from;
+    if (block->reread)
+        lowest = &reader->reread_from;
     for (size_t i = 0; i < block->count; i++) {
         window_remove(&reader->window, block->list[i]);
         if (block->list[i] < *lowest)
             *lowest = block->list[i];
     }
     block->count = 0;
-    block->again = false;
-    ring_give(&reader->lane->blank, block);
+    block->reread = false;
+    ring_give(&reader->lane->empty_blocks, block);
 }
 
 /* The batches first: whoever sees all of them at home has seen every block that was filled from
@@ -59,13 +59,13 @@ static void take_back(struct reader *reader)
     int64_t deleted = INT64_MAX;
     bool any = false;
 
-    while ((batch = ring_take(&lane->empty)))
+    while ((batch = ring_take(&lane->empty_batches)))
         reader->spare[reader->spare_count++] = batch;
-    while ((block = ring_take(&lane->dropped))) {
+    while ((block = ring_take(&lane->dropped_blocks))) {
         take_block(reader, block, &reader->left_from);
         any = true;
     }
-    while ((block = ring_take(&lane->gone))) {
+    while ((block = ring_take(&lane->deleted_blocks))) {
         take_block(reader, block, &deleted);
         any = true;
     }
@@ -79,7 +79,7 @@ static void begin_full_scan(struct reader *reader)
     reader->scan++;
     atomic_store(&reader->lane->scan, (long long)reader->scan);
     reader->cursor = 0;
-    reader->again_from = INT64_MAX;
+    reader->reread_from = INT64_MAX;
     reader->left_from = INT64_MAX;
     reader->scan_end = reader->high > 0 ? reader->high : 1;
 }
@@ -129,7 +129,7 @@ static int64_t lowest_known(const struct reader *reader)
 
 static bool is_known(const struct reader *reader, int64_t seq)
 {
-    return seq > read_up_to(reader) || seq >= reader->left_from || seq >= reader->again_from ||
+    return seq > read_up_to(reader) || seq >= reader->left_from || seq >= reader->reread_from ||
            window_has(&reader->window, seq) || gaps_has(&reader->gaps, seq);
 }
 
@@ -289,12 +289,12 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
 static bool held(struct reader *reader)
 {
     struct lane *lane = reader->lane;
-    long long asked = atomic_load(&lane->hold_asked);
+    long long asked = atomic_load(&lane->hold_requested);
 
-    if (asked == atomic_load(&lane->hold_freed))
+    if (asked == atomic_load(&lane->hold_released))
         return false;
-    if (atomic_load(&lane->hold_done) != asked) {
-        atomic_store(&lane->hold_done, asked);
+    if (atomic_load(&lane->hold_granted) != asked) {
+        atomic_store(&lane->hold_granted, asked);
         lane_wake(lane, LANE_SENDER);
     }
     return true;
@@ -305,11 +305,11 @@ static void rewind_cursor(struct reader *reader)
 {
     if (atomic_exchange(&reader->lane->from_start, false))
         begin_full_scan(reader);
-    if (reader->again_from == INT64_MAX)
+    if (reader->reread_from == INT64_MAX)
         return;
-    if (reader->cursor >= reader->again_from)
-        reader->cursor = reader->again_from - 1;
-    reader->again_from = INT64_MAX;
+    if (reader->cursor >= reader->reread_from)
+        reader->cursor = reader->reread_from - 1;
+    reader->reread_from = INT64_MAX;
 }
 
 /* A full scan begins when every batch is back: a row that a diverted key leaves in the table
@@ -597,7 +597,7 @@ static void give(struct reader *reader, struct relay_batch *batch, int64_t now_m
     batch->scan = reader->scan;
     reader->spare_count--;
     reader->busy_ms = now_ms;
-    ring_give(&reader->lane->filled, batch);
+    ring_give(&reader->lane->filled_batches, batch);
     lane_wake(reader->lane, LANE_SENDER);
 }
 
@@ -636,7 +636,7 @@ enum rc reader_init(struct reader *reader, struct lane *lane, const struct sourc
     reader->source = *source;
     reader->rng = seed;
     reader->ranges_max = READER_RANGES_MAX;
-    reader->again_from = INT64_MAX;
+    reader->reread_from = INT64_MAX;
     reader->left_from = INT64_MAX;
     reader->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     gap_closer_init(&reader->closer, settings->relay.gap_wait_ms,

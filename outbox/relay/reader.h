@@ -46,9 +46,9 @@ struct reader {
 
     int64_t epoch; /* under which it reads; 0: it rests */
     int64_t cursor;
-    int64_t high;       /* highest seq seen: above it a missing seq is a new gap */
-    int64_t again_from; /* lowest row that was given up, or INT64_MAX */
-    int64_t left_from;  /* lowest row of this scan that stays in the table, or INT64_MAX */
+    int64_t high;        /* highest seq seen: above it a missing seq is a new gap */
+    int64_t reread_from; /* lowest row that was given up, or INT64_MAX */
+    int64_t left_from;   /* lowest row of this scan that stays in the table, or INT64_MAX */
     uint64_t scan;
     int64_t scan_end; /* where the running full scan meets the old cursor; 0: no full scan runs */
     int64_t full_scan_at_ms;

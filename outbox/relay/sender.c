@@ -37,7 +37,7 @@ static void flush_acks(struct sender *sender)
 
     if (!sender->acks || sender->acks->count == 0)
         return;
-    ring_give(&lane->acked, sender->acks);
+    ring_give(&lane->acked_blocks, sender->acks);
     sender->acks = NULL;
     lane_wake(lane, LANE_DELETER);
 }
@@ -49,11 +49,11 @@ static void flush_blocks(struct sender *sender)
 
     /* While the deleter is busy with a deletion a block is filled: many with few rows each would
      * leave none to write to. */
-    if (ring_count(&lane->acked) == 0)
+    if (ring_count(&lane->acked_blocks) == 0)
         flush_acks(sender);
     if (!sender->drops || sender->drops->count == 0)
         return;
-    ring_give(&lane->dropped, sender->drops);
+    ring_give(&lane->dropped_blocks, sender->drops);
     sender->drops = NULL;
     lane_wake(lane, LANE_READER);
 }
@@ -64,15 +64,15 @@ static bool make_drop_room(struct sender *sender)
     if (sender->drops && sender->drops->count == SEQS_MAX)
         flush_blocks(sender);
     if (!sender->drops)
-        sender->drops = ring_take(&sender->lane->blank);
+        sender->drops = ring_take(&sender->lane->empty_blocks);
     return sender->drops != NULL;
 }
 
 /* Room was asked for. A drain drops rows to be read again, everything else rows that stay; the two
  * never share a block, because a drain begins and ends with a flush. */
-static void drop_row(struct sender *sender, int64_t seq, bool again)
+static void drop_row(struct sender *sender, int64_t seq, bool reread)
 {
-    sender->drops->again = again;
+    sender->drops->reread = reread;
     sender->drops->list[sender->drops->count++] = seq;
 }
 
@@ -81,7 +81,7 @@ static bool make_acks_room(struct sender *sender)
     if (sender->acks && sender->acks->count == SEQS_MAX)
         flush_acks(sender);
     if (!sender->acks)
-        sender->acks = ring_take(&sender->lane->blank);
+        sender->acks = ring_take(&sender->lane->empty_blocks);
     return sender->acks != NULL;
 }
 
@@ -123,7 +123,7 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
     sender->purged = purge;
     sender->penalty = penalty;
     sender->drain_until_ms = now_ms + (purge ? PURGE_WAIT_MS : settings->relay.send_timeout_ms);
-    lane_hold(sender->lane);
+    lane_request_hold(sender->lane);
     if (!purge)
         return;
     metric_add(&sender->lane->metrics->resets, 1);
@@ -132,16 +132,16 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
 
 /* Gives rows back to the reader that are in the retry queue, or did not get there. False: there is
  * no room for more. */
-static bool return_moved_rows(struct sender *sender, bool again)
+static bool return_moved_rows(struct sender *sender, bool reread)
 {
     int64_t seq;
 
     for (;;) {
         if (!make_drop_room(sender))
             return false;
-        if (!diverted_keys_home(&sender->lane->diverted, &seq))
+        if (!diverted_keys_return_row(&sender->lane->diverted, &seq))
             return true;
-        drop_row(sender, seq, again);
+        drop_row(sender, seq, reread);
     }
 }
 
@@ -246,7 +246,7 @@ static void show_keys(struct sender *sender, int64_t now_ms)
 static bool has_work(const struct sender *sender)
 {
     return sender->batch || flight_count(&sender->flight) > 0 ||
-           ring_count(&sender->lane->filled) > 0;
+           ring_count(&sender->lane->filled_batches) > 0;
 }
 
 static bool oldest_is_late(struct sender *sender, int64_t now_ms)
@@ -276,21 +276,21 @@ static void say_full(struct sender *sender, const char *why, int64_t now_ms)
 }
 
 /* Hands a row over, which stops its key, and tells people. name: of the key. */
-static enum diverted_given give(struct sender *sender, const struct relay_move *move,
-                                const char *name, int64_t now_ms)
+static enum divert_result give(struct sender *sender, const struct relay_move *move,
+                               const char *name, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
     struct err err;
     bool news;
-    enum diverted_given given =
-        diverted_keys_give(&lane->diverted, sender->generation, move, &news);
+    enum divert_result given =
+        diverted_keys_divert_row(&lane->diverted, sender->generation, move, &news);
 
-    if (given == DIVERTED_FULL) {
+    if (given == DIVERT_FULL) {
         say_full(sender, move->reason, now_ms);
         sender->keys_full = true;
         start_drain(sender, true, false, now_ms);
     }
-    if (given != DIVERTED_MOVES && given != DIVERTED_LEFT)
+    if (given != DIVERT_QUEUED && given != DIVERT_LEFT)
         return given;
     sender->handed = true;
     if (move->reason[0])
@@ -311,7 +311,7 @@ static void leave_alone(struct sender *sender, const struct flight_row *row)
     drop_row(sender, row->seq, false);
     flush_blocks(sender);
     begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
-    diverted_keys_leave(&sender->lane->diverted, row->key);
+    diverted_keys_leave_row(&sender->lane->diverted, row->key);
 }
 
 /* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
@@ -325,13 +325,13 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
         return;
     snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
     switch (give(sender, move, sender->alone_name, now_ms)) {
-    case DIVERTED_MOVES:
+    case DIVERT_QUEUED:
         break;
-    case DIVERTED_LEFT:
+    case DIVERT_LEFT:
         leave_alone(sender, row);
         break;
-    case DIVERTED_FULL:
-    case DIVERTED_VOID:
+    case DIVERT_FULL:
+    case DIVERT_STALE:
         return;
     }
     suspects_remove(&sender->suspects, row->seq);
@@ -422,13 +422,13 @@ static enum fate hand_over(struct sender *sender, const struct relay_row *row,
     name_key(row, name);
     move_make(&sender->move, row, topic, key, why);
     switch (give(sender, &sender->move, name, now_ms)) {
-    case DIVERTED_LEFT:
+    case DIVERT_LEFT:
         drop_row(sender, row->seq, false);
         return FATE_DONE;
-    case DIVERTED_MOVES:
+    case DIVERT_QUEUED:
         return FATE_DONE;
-    case DIVERTED_FULL:
-    case DIVERTED_VOID:
+    case DIVERT_FULL:
+    case DIVERT_STALE:
         break;
     }
     return FATE_NEW_STEP;
@@ -517,12 +517,12 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
         trouble(sender, &err, now_ms);
         return FATE_NEW_STEP;
     }
-    switch (diverted_keys_ask(&sender->lane->diverted, sender->generation, key)) {
-    case DIVERTED_IS:
+    switch (diverted_keys_check(&sender->lane->diverted, sender->generation, key)) {
+    case KEY_DIVERTED:
         return hand_over(sender, row, topic, key, "", now_ms);
-    case DIVERTED_STALE:
+    case KEY_STALE:
         return FATE_NEW_STEP;
-    case DIVERTED_NOT:
+    case KEY_NOT_DIVERTED:
         break;
     }
     if (rc == RC_OK && row->oversize)
@@ -546,7 +546,7 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
 
 static void take_batch(struct sender *sender, int64_t now_ms)
 {
-    struct relay_batch *batch = ring_take(&sender->lane->filled);
+    struct relay_batch *batch = ring_take(&sender->lane->filled_batches);
 
     sender->batch = batch;
     if (!batch)
@@ -561,7 +561,7 @@ static void take_batch(struct sender *sender, int64_t now_ms)
 static void give_batch(struct sender *sender)
 {
     flush_blocks(sender);
-    ring_give(&sender->lane->empty, sender->batch);
+    ring_give(&sender->lane->empty_batches, sender->batch);
     sender->batch = NULL;
     lane_wake(sender->lane, LANE_READER);
 }
@@ -628,7 +628,7 @@ static bool settle_batches(struct sender *sender)
         struct relay_batch *batch = sender->batch;
 
         if (!batch)
-            batch = sender->batch = ring_take(&lane->filled);
+            batch = sender->batch = ring_take(&lane->filled_batches);
         if (!batch)
             return true;
         for (; batch->next < batch->count; batch->next++) {
@@ -638,7 +638,7 @@ static bool settle_batches(struct sender *sender)
         }
         flush_blocks(sender);
         sender->batch = NULL;
-        ring_give(&lane->empty, batch);
+        ring_give(&lane->empty_batches, batch);
     }
 }
 
@@ -660,7 +660,7 @@ static void end_drain(struct sender *sender, int64_t now_ms)
     sender->alone = sender->finished = sender->draining = false;
     sender->keys_full = sender->anew = false;
     metric_set(&sender->lane->metrics->in_flight, 0);
-    lane_free(sender->lane, from_start);
+    lane_release_hold(sender->lane, from_start);
 }
 
 static int64_t step_drain(struct sender *sender, int64_t now_ms)
@@ -673,7 +673,7 @@ static int64_t step_drain(struct sender *sender, int64_t now_ms)
     }
     if (sender->open > 0 && now_ms < sender->drain_until_ms)
         return DRAIN_POLL_MS;
-    if (!lane_holds(sender->lane))
+    if (!lane_is_held(sender->lane))
         return LANE_WAIT_MS;
     /* What is still open after an unpurged wait must not be reported later. */
     if (sender->open > 0)
