@@ -7,35 +7,35 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* So long after the last row it polls as often as while rows come: a quiet second is no idle time
- * yet. */
+/* The reader polls every poll_ms until this time after the last row, then every poll_idle_ms. */
 #define BUSY_MS 1000
 
 #define GAPS_PER_MS 100
 #define GAPS_WAIT_MS_MAX 50
 #define LOOK_EVERY_MS 1000
-/* A lane that is somebody else's, or nobody's. */
+/* Interval of a lane whose lease is not held. */
 #define LOOK_REST_MS 5000
-/* A look that passes many deleted rows is costly: the reader pauses LOOK_PART times as long as it
- * took. The pause has a limit, because a slow server may have been the cause, once. The limit is
- * below the default of admin.stale_ms: with a longer pause a row that another relay published long
- * ago would make this relay unready. */
+/* A read that passes many deleted rows is costly, so the reader then pauses for LOOK_PART times its
+ * duration. The pause is limited, because the server may have been slow for another reason. The
+ * limit is below the default of admin.stale_ms: with a longer pause, a row that another relay has
+ * published in the meantime would make this relay unready. */
 #define LOOK_PART 1000
 #define LOOK_PAUSE_MS_MAX 30000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
 
-/* A cluster may be told to take writes on all its nodes while it runs. */
+/* A running cluster can be configured to accept writes on all its nodes. */
 #define NODES_EVERY_MS 10000
 
-/* Trouble that people must end is looked at this often. */
+/* Wait after RC_FATAL, a failure that an operator must end. */
 #define FATAL_WAIT_MS 3000
 
-/* While gaps are open this part of a batch is kept for their rows. */
+/* While gaps are open, one part in GAP_SHARE of a batch is reserved for their rows. */
 #define GAP_SHARE 8
 
-/* The rows of a block are not under way any more; the block goes back to the sender. */
-static void take_block(struct reader *reader, struct seqs *block, int64_t *lowest)
+/* Removes the rows of a block from the window and returns the block to the sender. Lowers *lowest,
+ * or reread_from, to the lowest of them. */
+static void release_block_rows(struct reader *reader, struct seqs *block, int64_t *lowest)
 {
     if (block->reread)
         lowest = &reader->reread_from;
@@ -49,9 +49,9 @@ static void take_block(struct reader *reader, struct seqs *block, int64_t *lowes
     ring_give(&reader->lane->empty_blocks, block);
 }
 
-/* The batches first: whoever sees all of them at home has seen every block that was filled from
- * them, because the sender gives a batch back last. */
-static void take_back(struct reader *reader)
+/* Takes batches before blocks: the sender returns the blocks of a batch before the batch, so when
+ * all batches have returned, every block that was filled from them is found here. */
+static void take_returned(struct reader *reader)
 {
     struct lane *lane = reader->lane;
     struct relay_batch *batch;
@@ -62,18 +62,19 @@ static void take_back(struct reader *reader)
     while ((batch = ring_take(&lane->empty_batches)))
         reader->spare[reader->spare_count++] = batch;
     while ((block = ring_take(&lane->dropped_blocks))) {
-        take_block(reader, block, &reader->left_from);
+        release_block_rows(reader, block, &reader->left_from);
         any = true;
     }
     while ((block = ring_take(&lane->deleted_blocks))) {
-        take_block(reader, block, &deleted);
+        release_block_rows(reader, block, &deleted);
         any = true;
     }
     if (any)
         lane_wake(lane, LANE_SENDER);
 }
 
-/* Invariant: no batch is under way, so the sender meets no row of an older scan any more. */
+/* Invariant R6: all batches have returned, so the sender handles no row of an older full scan after
+ * this (test_relay_moves). */
 static void begin_full_scan(struct reader *reader)
 {
     reader->scan++;
@@ -84,14 +85,15 @@ static void begin_full_scan(struct reader *reader)
     reader->scan_end = reader->high > 0 ? reader->high : 1;
 }
 
-/* Whatever is away, what waited grows older. */
-static void show_age(const struct reader *reader, int64_t now_ms)
+/* The age grows with the local clock, also while the database cannot be read. */
+static void update_age_metric(const struct reader *reader, int64_t now_ms)
 {
-    metric_set(&reader->lane->metrics->oldest_age, reader->waits ? now_ms - reader->oldest_ms : 0);
+    metric_set(&reader->lane->metrics->oldest_age,
+               reader->has_rows ? now_ms - reader->oldest_ms : 0);
 }
 
-static enum rc look_once(struct reader *reader, int64_t from, int64_t above,
-                         struct source_look *look, int64_t now_ms)
+static enum rc read_oldest_and_newest(struct reader *reader, int64_t from, int64_t above,
+                                      struct source_look *look, int64_t now_ms)
 {
     enum rc rc = reader->source.look(reader->source.ctx, from, above, look, NULL);
 
@@ -100,22 +102,22 @@ static enum rc look_once(struct reader *reader, int64_t from, int64_t above,
     if (look->oldest_seq != reader->oldest_seq)
         reader->oldest_seen_ms = now_ms;
     reader->oldest_seq = look->oldest_seq;
-    reader->waits = look->oldest_seq > 0;
+    reader->has_rows = look->oldest_seq > 0;
     reader->oldest_ms = now_ms - look->oldest_age_ms;
-    /* A row that says to be of the future waits, too. */
+    /* The age of a row with a creation time in the future counts from when it was first seen. */
     if (reader->oldest_ms > reader->oldest_seen_ms)
         reader->oldest_ms = reader->oldest_seen_ms;
     return rc;
 }
 
-/* Up to here every row is deleted, under way, in a gap, or left in the table. During a full scan
- * the cursor meets again what was read before. */
+/* Returns the seq up to which each row was read, is in a gap, or was left in the table. A full scan
+ * sets the cursor back, but the rows up to `high` were read before it. */
 static int64_t read_up_to(const struct reader *reader)
 {
     return reader->scan_end > 0 ? reader->high : reader->cursor;
 }
 
-/* The lowest seq at which a row may be that the reader knows of, or has not read yet. */
+/* Returns the lowest seq of a row that the reader knows of or has not read yet. */
 static int64_t lowest_known(const struct reader *reader)
 {
     int64_t from = reader->look_from;
@@ -133,7 +135,7 @@ static bool is_known(const struct reader *reader, int64_t seq)
            window_has(&reader->window, seq) || gaps_has(&reader->gaps, seq);
 }
 
-static void read_from_lowest(struct reader *reader, int64_t seq)
+static void report_row_below_cursor(struct reader *reader, int64_t seq)
 {
     log_event(LOG_WARN, "row_below_cursor",
               "lane=%s seq=%" PRId64 " cursor=%" PRId64 " text=\"the table was truncated, or a gap "
@@ -147,8 +149,8 @@ static int64_t look_pause_ms(int64_t took_ms)
     return took_ms < LOOK_PAUSE_MS_MAX / LOOK_PART ? LOOK_PART * took_ms : LOOK_PAUSE_MS_MAX;
 }
 
-/* Nothing is above the cursor: are there rows below it that were never read? During a full scan
- * they are on the way to be found. oldest_seq: the lowest row from look_from on, or 0. */
+/* Searches for rows below the cursor that were never read, when there is no row above it. A full
+ * scan finds such rows by itself. oldest_seq is the lowest row from look_from on, or 0. */
 static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t now_ms)
 {
     struct source_restart restart = {0};
@@ -158,7 +160,7 @@ static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t 
 
     if (reader->high == 0 || reader->scan_end > 0)
         return;
-    /* The next read meets the same trouble and tells. */
+    /* A failure is reported by the next poll. */
     if (reader->source.restart(reader->source.ctx, low ? lowest_known(reader) : 0, &restart,
                                NULL) != RC_OK)
         return;
@@ -166,20 +168,20 @@ static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t 
         reader->low_at_ms = now_ms + look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
     if (restart.next_seq > 0 && restart.next_seq <= reader->high) {
         err_set(&err,
-                "the table %s gives out seq %" PRId64 " next, and %" PRId64
-                " was read before: TRUNCATE, or a lowered AUTO_INCREMENT",
+                "the next seq of table %s is %" PRId64 ", but seq %" PRId64
+                " was read before: the table was truncated, or its AUTO_INCREMENT was lowered",
                 reader->lane->name, restart.next_seq, reader->high);
         lane_origin_lost(reader->lane, &err);
     } else if (restart.low_seq > 0) {
-        read_from_lowest(reader, restart.low_seq);
+        report_row_below_cursor(reader, restart.low_seq);
     } else if (oldest_seq > 0 && !is_known(reader, oldest_seq)) {
-        read_from_lowest(reader, oldest_seq);
+        report_row_below_cursor(reader, oldest_seq);
     }
 }
 
-/* Also while nothing can be read on: a row that waits must be seen to grow older. Rows above the
- * cursor are counted by their seqs: nobody has read them yet. */
-static void look(struct reader *reader, int64_t now_ms)
+/* Runs also while the sender holds the reader, because the age of the oldest row must grow. The
+ * number of rows above the cursor is estimated by their seqs: they were not read yet. */
+static void update_row_metrics(struct reader *reader, int64_t now_ms)
 {
     struct relay_metrics *metrics = reader->lane->metrics;
     struct source_look look = {0};
@@ -188,12 +190,12 @@ static void look(struct reader *reader, int64_t now_ms)
 
     metric_set(&metrics->open_gaps, (int64_t)reader->gaps.count);
     metric_set(&metrics->in_window, (int64_t)reader->window.count);
-    show_age(reader, now_ms);
+    update_age_metric(reader, now_ms);
     if (now_ms < reader->look_at_ms)
         return;
     reader->look_at_ms = now_ms + LOOK_EVERY_MS;
-    /* The next read meets the same trouble and tells. */
-    if (look_once(reader, lowest_known(reader), above, &look, now_ms) != RC_OK)
+    /* A failure is reported by the next poll. */
+    if (read_oldest_and_newest(reader, lowest_known(reader), above, &look, now_ms) != RC_OK)
         return;
     reader->look_from = look.oldest_seq > 0 ? look.oldest_seq : above + 1;
     rows = (int64_t)reader->window.count;
@@ -202,12 +204,13 @@ static void look(struct reader *reader, int64_t now_ms)
     else if (rows == 0 && look.oldest_seq > 0)
         rows = 1;
     metric_set(&metrics->rows, rows);
-    show_age(reader, now_ms);
+    update_age_metric(reader, now_ms);
     if (look.newest_seq == 0)
         look_for_restart(reader, look.oldest_seq, now_ms);
 }
 
-static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const struct err *err)
+static int64_t record_failure(struct reader *reader, int64_t now_ms, enum rc rc,
+                              const struct err *err)
 {
     int64_t wait_ms = FATAL_WAIT_MS;
 
@@ -218,14 +221,14 @@ static int64_t failed(struct reader *reader, int64_t now_ms, enum rc rc, const s
     return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
 }
 
-/* Nothing is in hand: whatever database is there now is the right one. */
+/* The lane holds no row, so rows of the present database may be read, whichever it is. */
 static enum rc begin_source(struct reader *reader, struct err *err)
 {
     return reader->source.begin ? reader->source.begin(reader->source.ctx, err) : RC_OK;
 }
 
-/* Nobody else may be looking: the holder can be dead, or there may be none. */
-static void look_at_rest(struct reader *reader, int64_t now_ms)
+/* Updates the metrics of a lane whose lease is not held: its holder may be dead, or it has none. */
+static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
 {
     struct source_look look = {0};
 
@@ -234,20 +237,20 @@ static void look_at_rest(struct reader *reader, int64_t now_ms)
         int64_t from_ms = lane_now(reader->lane, now_ms);
 
         reader->look_at_ms = now_ms + LOOK_REST_MS;
-        if (look_once(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
+        if (read_oldest_and_newest(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
             condition_ok(&reader->lane->reading, now_ms);
-            /* It knows no lower bound: it may have passed many deleted rows. */
+            /* This read has no lower bound, so it may have passed many deleted rows. */
             reader->look_at_ms += look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
         } else {
             begin_source(reader, NULL);
         }
     }
-    show_age(reader, now_ms);
+    update_age_metric(reader, now_ms);
 }
 
-/* With another epoch nothing of the old state is worth keeping; it starts once everything that is
- * under way has come back. */
-static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
+/* Runs while the lease is not held, or was taken with a new epoch. The state of the old lease is
+ * dropped; reading starts when every row and batch has returned. */
+static int64_t change_lease(struct reader *reader, int64_t epoch, int64_t now_ms)
 {
     struct lane *lane = reader->lane;
     struct err err = {0};
@@ -260,14 +263,14 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
         return LANE_WAIT_MS;
     }
     if (epoch == 0) {
-        look_at_rest(reader, now_ms);
+        update_metrics_without_lease(reader, now_ms);
         atomic_store(&lane->lease.idle, true);
         return LANE_WAIT_MS;
     }
     atomic_store(&lane->lease.idle, false);
     rc = begin_source(reader, &err);
     if (rc != RC_OK)
-        return failed(reader, now_ms, rc, &err);
+        return record_failure(reader, now_ms, rc, &err);
     gaps_clear(&reader->gaps);
     gap_closer_init(&reader->closer, lane->settings->relay.gap_wait_ms,
                     lane->settings->relay.gap_wait_multi_ms);
@@ -285,22 +288,23 @@ static int64_t rest(struct reader *reader, int64_t epoch, int64_t now_ms)
     return 0;
 }
 
-/* True while the sender wants nothing to be read. */
-static bool held(struct reader *reader)
+/* Returns whether the sender requests a hold, and grants a new request. */
+static bool grant_hold(struct reader *reader)
 {
     struct lane *lane = reader->lane;
-    long long asked = atomic_load(&lane->hold_requested);
+    long long requested = atomic_load(&lane->hold_requested);
 
-    if (asked == atomic_load(&lane->hold_released))
+    if (requested == atomic_load(&lane->hold_released))
         return false;
-    if (atomic_load(&lane->hold_granted) != asked) {
-        atomic_store(&lane->hold_granted, asked);
+    if (atomic_load(&lane->hold_granted) != requested) {
+        atomic_store(&lane->hold_granted, requested);
         lane_wake(lane, LANE_SENDER);
     }
     return true;
 }
 
-/* Rows that were given up are read again, in order with all that follow them. */
+/* Sets the cursor below the lowest row to read again, so that it and all later rows are read in
+ * order. Invariant R5 (mutant no-rewind). */
 static void rewind_cursor(struct reader *reader)
 {
     if (atomic_exchange(&reader->lane->from_start, false))
@@ -312,8 +316,9 @@ static void rewind_cursor(struct reader *reader)
     reader->reread_from = INT64_MAX;
 }
 
-/* A full scan begins when every batch is back: a row that a diverted key leaves in the table
- * meanwhile must not be passed over because it still is in the window. */
+/* Returns whether a full scan is due and has to wait until every batch has returned. Otherwise a
+ * row of a diverted key could be left in the table after the full scan had skipped it, because it
+ * was still in the window. */
 static bool full_scan_must_wait(struct reader *reader, int64_t now_ms)
 {
     if (reader->scan_end > 0 && reader->cursor >= reader->scan_end) {
@@ -332,12 +337,13 @@ static bool full_scan_must_wait(struct reader *reader, int64_t now_ms)
     /* Rows may be in flight without a batch. If one of them is refused, the sender drops the row
      * and then reads the number of the scan: either this step gets the row back now, or the
      * sender reads the new number. */
-    take_back(reader);
+    take_returned(reader);
     return false;
 }
 
-/* Invariant: asked before the first gap of a lease is closed. */
-static enum rc ask_nodes(struct reader *reader, int64_t now_ms, struct err *err)
+/* Invariant R2: under each lease this query succeeds before the first gap is closed
+ * (test_relay_trouble). */
+static enum rc query_nodes(struct reader *reader, int64_t now_ms, struct err *err)
 {
     struct source_nodes nodes = {0};
     enum rc rc;
@@ -349,14 +355,14 @@ static enum rc ask_nodes(struct reader *reader, int64_t now_ms, struct err *err)
         return rc;
     reader->nodes_at_ms = now_ms + NODES_EVERY_MS;
     reader->closer.several_nodes = nodes.what[0] != '\0';
-    if (nodes.what[0] && !reader->nodes_said)
+    if (nodes.what[0] && !reader->nodes_logged)
         log_event(
             LOG_WARN, "several_writer_nodes",
             "lane=%s cluster=\"%s\" gap_wait_multi_ms=%" PRId64
-            " text=\"transactions that are open on other nodes cannot be seen: missing seqs are "
-            "waited for so long; write to one node only, and let the relay read there\"",
+            " text=\"transactions that are open on other nodes cannot be seen, so a gap stays open "
+            "for gap_wait_multi_ms; write to one node only, and let the relay read there\"",
             reader->lane->name, nodes.what, reader->closer.gap_wait_multi_ms);
-    reader->nodes_said = nodes.what[0] != '\0';
+    reader->nodes_logged = nodes.what[0] != '\0';
     return RC_OK;
 }
 
@@ -370,7 +376,7 @@ static enum rc close_gaps(struct reader *reader, int64_t now_ms, struct err *err
     return rc;
 }
 
-/* Many open gaps make each poll dear for the server: it is asked less often then. */
+/* Many open gaps make each poll expensive for the server, so the reader then polls less often. */
 static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
 {
     const struct settings *settings = reader->lane->settings;
@@ -386,14 +392,14 @@ static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
 struct poll {
     struct reader *reader;
     struct relay_batch *batch;
-    size_t room;  /* rows that the window still takes */
-    size_t seen;  /* rows this statement returned */
-    int64_t last; /* the highest of them that was kept or passed over */
-    bool cut;     /* one did not fit */
-    bool taken;   /* another relay had the lane */
+    size_t room;  /* rows that fit into the batch and the window */
+    size_t seen;  /* rows that this statement returned */
+    int64_t last; /* the last row that was added to the batch or skipped */
+    bool cut;     /* a row did not fit */
+    bool taken;   /* a row shows that another relay has taken the lane */
 };
 
-static bool on_row(void *ctx, const struct relay_row *row)
+static bool collect_row(void *ctx, const struct relay_row *row)
 {
     struct poll *poll = ctx;
 
@@ -412,8 +418,10 @@ static bool on_row(void *ctx, const struct relay_row *row)
     return true;
 }
 
-/* Once another relay has had the lane, rows may be missing that are in the retry queue and in no
- * topic: whoever is late by a clock that stood still must not send what follows them. */
+/* Invariant R4: a row is used only if the lane's lease had the reader's epoch in the snapshot of
+ * the row (mutant read-unfenced). After another relay has taken the lane, rows may be missing
+ * because they were moved into the retry queue. A relay whose clock was stopped must not send their
+ * successors. */
 static enum rc read_ranges(struct poll *poll, const struct seq_range *ranges, size_t count,
                            size_t rows_max, struct err *err)
 {
@@ -422,14 +430,15 @@ static enum rc read_ranges(struct poll *poll, const struct seq_range *ranges, si
 
     poll->seen = 0;
     poll->cut = false;
-    rc = source->read(source->ctx, ranges, count, rows_max, on_row, poll, err);
+    rc = source->read(source->ctx, ranges, count, rows_max, collect_row, poll, err);
     if (rc == RC_OK && poll->taken)
         return err_fail(err, RC_RETRY, 0, "another relay has taken the lane");
     return rc;
 }
 
-/* Follows the size of rows: a statement should not send much more than a batch holds. */
-static void rows_next_adapt(struct reader *reader, const struct relay_batch *batch, size_t limit,
+/* Adapts the row limit of a statement to the size of rows: the server should not send many more
+ * rows than fit into a batch. */
+static void adapt_rows_next(struct reader *reader, const struct relay_batch *batch, size_t limit,
                             const struct poll *poll)
 {
     size_t rows_max = (size_t)reader->lane->settings->relay.read_rows_max;
@@ -450,7 +459,7 @@ static void rows_next_adapt(struct reader *reader, const struct relay_batch *bat
     reader->rows_next = next > 0 ? next : 1;
 }
 
-/* Reads above the cursor. *cursor: where it goes when the poll works. */
+/* Reads the rows above the cursor. Sets *cursor to its new value if the poll succeeds. */
 static enum rc read_new(struct poll *poll, int64_t *cursor, bool *more, struct err *err)
 {
     struct reader *reader = poll->reader;
@@ -473,20 +482,21 @@ static enum rc read_new(struct poll *poll, int64_t *cursor, bool *more, struct e
         return rc;
     *cursor = poll->last;
     *more = poll->cut || poll->seen == limit;
-    /* Nothing is above: rows that come into gaps up there are found as gaps from now on. */
+    /* No row is above. Rows that commit up to `high` later lie in gaps. */
     if (!*more && reader->high > *cursor)
         *cursor = reader->high;
-    rows_next_adapt(reader, poll->batch, limit, poll);
+    adapt_rows_next(reader, poll->batch, limit, poll);
     return RC_OK;
 }
 
-/* One statement of gap reading. When a row does not fit, rows above it must not go before it: they
- * are dropped, and what fits now stays. */
+/* Reads one chunk of gaps. If a row does not fit, the rows above it must not be sent before it:
+ * they are dropped, and the chunk is read again into the empty batch. */
 static enum rc read_gap_chunk(struct poll *poll, const struct seq_range *ranges, size_t count,
                               bool *cut, struct err *err)
 {
     size_t before = poll->batch->count;
-    /* Rows under way may be met in merged gaps; they must not use up the limit. */
+    /* Merged gaps may contain rows of the window. These are skipped, so they must not use up the
+     * limit. */
     size_t limit = poll->room + poll->reader->window.count + 1;
     enum rc rc = read_ranges(poll, ranges, count, limit, err);
 
@@ -499,8 +509,8 @@ static enum rc read_gap_chunk(struct poll *poll, const struct seq_range *ranges,
     return read_ranges(poll, ranges, count, limit, err);
 }
 
-/* Reads all open gaps at or below the old cursor, from the top down. *cut: the rows read before
- * were dropped. */
+/* Reads all open gaps at or below the old cursor, from the highest to the lowest. Sets *cut when
+ * rows that were read before were dropped. */
 static enum rc read_gaps(struct poll *poll, bool *cut, struct err *err)
 {
     const struct reader *reader = poll->reader;
@@ -519,17 +529,17 @@ static enum rc read_gaps(struct poll *poll, bool *cut, struct err *err)
     return rc;
 }
 
-static void say_merging(struct reader *reader, bool merged)
+static void log_merged_gaps(struct reader *reader, bool merged)
 {
-    if (merged && !reader->merging)
+    if (merged && !reader->merge_logged)
         log_event(LOG_WARN, "gaps_merged",
                   "lane=%s gaps_max=%zu text=\"more missing seqs than relay.gaps_max: reading gets "
-                  "slower, nothing is lost\"",
+                  "slower, no row is lost\"",
                   reader->lane->name, reader->gaps.count_max);
-    reader->merging = reader->merging || merged;
+    reader->merge_logged = reader->merge_logged || merged;
 }
 
-/* The poll worked: from here on its rows are known. */
+/* Records the rows of a poll that succeeded in window, gaps and cursor. */
 static void take_rows(struct reader *reader, const struct relay_batch *batch, int64_t cursor,
                       int64_t now_ms)
 {
@@ -551,13 +561,14 @@ static void take_rows(struct reader *reader, const struct relay_batch *batch, in
         reader->high = seq;
     }
     reader->cursor = cursor;
-    say_merging(reader, merged);
+    log_merged_gaps(reader, merged);
     if (reader->gaps.count < reader->gaps.count_max / 2)
-        reader->merging = false;
+        reader->merge_logged = false;
 }
 
-/* One poll: reads into batch and updates cursor, gaps and window when all of it worked; the batch
- * then holds what has to be sent, maybe nothing. *more: there is more to read at once. */
+/* Runs one poll: reads rows into batch, and updates cursor, gaps and window if all statements
+ * succeeded. The batch then holds the rows to send, possibly none. Sets *more when the next poll
+ * should follow at once. */
 static enum rc poll_table(struct reader *reader, struct relay_batch *batch, int64_t now_ms,
                           bool *more, struct err *err)
 {
@@ -585,13 +596,13 @@ static enum rc poll_table(struct reader *reader, struct relay_batch *batch, int6
         *more = true;
     }
     relay_batch_sort(batch);
-    /* Gaps are first seen now, not when the step began: the gap closer compares this with answers
-     * that other lanes have asked for. */
+    /* The present time, not that of the step's begin, is first_ms of new gaps: the gap closer
+     * compares it with the times of queries that other lanes have sent. */
     take_rows(reader, batch, cursor, lane_now(reader->lane, now_ms));
     return RC_OK;
 }
 
-static void give(struct reader *reader, struct relay_batch *batch, int64_t now_ms)
+static void pass_batch(struct reader *reader, struct relay_batch *batch, int64_t now_ms)
 {
     batch->epoch = reader->epoch;
     batch->scan = reader->scan;
@@ -601,7 +612,7 @@ static void give(struct reader *reader, struct relay_batch *batch, int64_t now_m
     lane_wake(reader->lane, LANE_SENDER);
 }
 
-static int64_t read_on(struct reader *reader, int64_t now_ms)
+static int64_t read_batch(struct reader *reader, int64_t now_ms)
 {
     struct relay_batch *batch;
     struct err err = {0};
@@ -613,13 +624,13 @@ static int64_t read_on(struct reader *reader, int64_t now_ms)
     batch = reader->spare[reader->spare_count - 1];
     rc = poll_table(reader, batch, now_ms, &more, &err);
     if (rc == RC_OK && batch->count > 0)
-        give(reader, batch, now_ms);
+        pass_batch(reader, batch, now_ms);
     if (rc == RC_OK)
-        rc = ask_nodes(reader, now_ms, &err);
+        rc = query_nodes(reader, now_ms, &err);
     if (rc == RC_OK)
         rc = close_gaps(reader, now_ms, &err);
     if (rc != RC_OK)
-        return failed(reader, now_ms, rc, &err);
+        return record_failure(reader, now_ms, rc, &err);
     condition_ok(&reader->lane->reading, now_ms);
     backoff_reset(&reader->backoff);
     return more ? 0 : idle_wait_ms(reader, now_ms);
@@ -659,21 +670,21 @@ int64_t reader_step(void *arg, int64_t now_ms)
 {
     struct reader *reader = arg;
     struct lane *lane = reader->lane;
-    bool holding = held(reader);
+    bool holding = grant_hold(reader);
     int64_t epoch = atomic_load(&lane->lease.draining) ? 0 : lane_epoch(lane, now_ms);
 
-    take_back(reader);
+    take_returned(reader);
     if (epoch == 0 || epoch != reader->epoch)
-        return rest(reader, holding ? 0 : epoch, now_ms);
+        return change_lease(reader, holding ? 0 : epoch, now_ms);
     if (now_ms < reader->retry_ms) {
-        show_age(reader, now_ms);
+        update_age_metric(reader, now_ms);
         return LANE_WAIT_MS;
     }
-    look(reader, now_ms);
+    update_row_metrics(reader, now_ms);
     if (holding)
         return LANE_WAIT_MS;
     rewind_cursor(reader);
     if (full_scan_must_wait(reader, now_ms))
         return LANE_WAIT_MS;
-    return read_on(reader, now_ms);
+    return read_batch(reader, now_ms);
 }
