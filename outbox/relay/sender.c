@@ -10,24 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rows sent between two looks at the clock, the lease and the reports. */
+/* Rows per step: reports are handled between two steps. */
 #define STEP_ROWS_MAX 500
 
-/* Larger rows travel alone: one of them must not make the broker refuse a request full of
- * others. */
-#define ALONE_BYTES 262144
+/* A row of this size or more is sent as a single record, so that the broker does not refuse a
+ * request with other rows because of it. */
+#define SINGLE_BYTES_MIN 262144
 
-/* Enough for 400,000 rows/s at 10 ms a round trip. Each costs about 1.3 KiB in librdkafka, most of
- * it headers: 32,768 were 20 % slower than 4,096, because they do not fit into caches. */
+/* Enough for 400,000 rows/s with a round trip of 10 ms. A record uses about 1.3 KiB in librdkafka,
+ * most of it headers. Measured: 32,768 rows were 20 % slower than 4,096, because they do not fit
+ * into the caches. */
 #define FLIGHT_ROWS_MAX 4096
-/* The lanes of a process share them, down to this many each. */
+/* The lanes of a process share FLIGHT_ROWS_MAX; each gets at least this many. */
 #define FLIGHT_ROWS_MIN 1024
 
 #define BREAKER_BASE_MS 200
 #define BREAKER_CAP_MS 10000
 #define IDLE_MS 50
 
-/* How long purged rows may take to be reported before the producer is thrown away with them. */
+/* Wait for the reports of purged records; after it the producer is destroyed with them. */
 #define PURGE_WAIT_MS 2000
 #define DRAIN_POLL_MS 10
 
@@ -42,13 +43,13 @@ static void flush_acks(struct sender *sender)
     lane_wake(lane, LANE_DELETER);
 }
 
-/* Hands on blocks that are not empty. */
+/* Passes on blocks that are not empty. */
 static void flush_blocks(struct sender *sender)
 {
     struct lane *lane = sender->lane;
 
-    /* While the deleter is busy with a deletion a block is filled: many with few rows each would
-     * leave none to write to. */
+    /* While the deleter is busy, acknowledged rows are collected in one block: many blocks with few
+     * rows each would use up the blocks. */
     if (ring_count(&lane->acked_blocks) == 0)
         flush_acks(sender);
     if (!sender->drops || sender->drops->count == 0)
@@ -58,7 +59,7 @@ static void flush_blocks(struct sender *sender)
     lane_wake(lane, LANE_READER);
 }
 
-/* Is there room to drop a row? */
+/* Makes room for one row in drops. Returns false when no empty block is left. */
 static bool make_drop_room(struct sender *sender)
 {
     if (sender->drops && sender->drops->count == SEQS_MAX)
@@ -68,8 +69,9 @@ static bool make_drop_room(struct sender *sender)
     return sender->drops != NULL;
 }
 
-/* Room was asked for. A drain drops rows to be read again, everything else rows that stay; the two
- * never share a block, because a drain begins and ends with a flush. */
+/* Returns a row to the reader; make_drop_room() must have succeeded. Only a drain returns rows to
+ * be read again. They never share a block with other rows, because a drain begins and ends with a
+ * flush. */
 static void drop_row(struct sender *sender, int64_t seq, bool reread)
 {
     sender->drops->reread = reread;
@@ -89,13 +91,13 @@ static void accept_row(struct sender *sender, const struct flight_row *row, int6
 {
     sender->acks->list[sender->acks->count++] = row->seq;
     metric_add(&sender->lane->metrics->published, 1);
-    if (sender->alone)
+    if (sender->single)
         suspects_remove(&sender->suspects, row->seq);
     if (breaker_worked(&sender->breaker))
         condition_ok(&sender->lane->sending, now_ms);
 }
 
-/* Acknowledged rows at the front go to the deleter. */
+/* Passes the acknowledged rows at the front of the flight to the deleter. */
 static void collect_acks(struct sender *sender, int64_t now_ms)
 {
     const struct flight_row *row = flight_first(&sender->flight);
@@ -103,17 +105,17 @@ static void collect_acks(struct sender *sender, int64_t now_ms)
     if (row && row->state == FLIGHT_ACKED)
         metric_observe_us(&sender->lane->metrics->send_seconds, (now_ms - row->sent_ms) * 1000);
     while (row && row->state == FLIGHT_ACKED && make_acks_room(sender)) {
-        sender->hint.text[0] = '\0';
+        sender->producer_err.text[0] = '\0';
         accept_row(sender, row, now_ms);
         flight_pop(&sender->flight);
         row = flight_first(&sender->flight);
     }
     if (!row)
-        sender->alone = false;
+        sender->single = false;
     metric_set(&sender->lane->metrics->in_flight, (int64_t)flight_count(&sender->flight));
 }
 
-/* Stops sending. purge: do not wait for what is under way. */
+/* Stops sending. purge cancels the records in flight instead of waiting for their reports. */
 static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t now_ms)
 {
     const struct settings *settings = sender->lane->settings;
@@ -130,8 +132,8 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
     sender->broker.purge(sender->broker.ctx);
 }
 
-/* Gives rows back to the reader that are in the retry queue, or did not get there. False: there is
- * no room for more. */
+/* Returns rows to the reader that were moved into the retry queue, or whose move was abandoned.
+ * Returns false when there is no room for more. */
 static bool return_moved_rows(struct sender *sender, bool reread)
 {
     int64_t seq;
@@ -145,8 +147,9 @@ static bool return_moved_rows(struct sender *sender, bool reread)
     }
 }
 
-/* A new producer is unknown to the partitions, and one that is just getting another leader might
- * take its second request and refuse the first: topic_open() waits until the leaders answer. */
+/* The partitions do not know a new producer. A partition that is changing its leader could accept
+ * the second request of the producer and refuse the first; so all topics are forgotten, and
+ * topic_open() waits until the leaders answer. */
 static void reset_producer(struct sender *sender)
 {
     sender->broker.reset(sender->broker.ctx);
@@ -160,18 +163,18 @@ static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *
 
     if (!row || row->state != FLIGHT_SENT)
         return;
-    sender->open--;
+    sender->unreported--;
     if (rc == RC_OK) {
         row->state = FLIGHT_ACKED;
         return;
     }
-    /* Once it drains, what was purged explains nothing. */
+    /* The report of a purged record does not explain the drain. */
     if (sender->failed + sender->refused == 0 && !(sender->draining && sender->purged))
-        sender->report = *err;
+        sender->drain_err = *err;
     if (rc == RC_REJECT) {
-        /* The refusal is what people have to know, not what fell with it. */
+        /* A refusal is the cause; records that failed with it are not. */
         if (sender->refused == 0)
-            sender->report = *err;
+            sender->drain_err = *err;
         row->state = FLIGHT_REFUSED;
         sender->refused++;
         return;
@@ -180,8 +183,8 @@ static void on_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *
     sender->failed++;
 }
 
-/* What was known under another lease is worth nothing. */
-static void forget_all(struct sender *sender, int64_t now_ms)
+/* Forgets the state of the previous lease. */
+static void forget_lease(struct sender *sender, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
 
@@ -205,8 +208,9 @@ static void begin_full_scan(struct sender *sender, uint64_t scan)
     topics_forget_refused(&sender->topics);
 }
 
-/* The keys as they were loaded under this lease, before anything was sent under it. */
-static bool know_keys(struct sender *sender, int64_t now_ms)
+/* Invariant R8: the keys were loaded under this lease before a row is sent under it (mutant
+ * keys-not-loaded). Returns whether they are. */
+static bool adopt_keys(struct sender *sender, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
     size_t count;
@@ -233,7 +237,7 @@ static bool know_keys(struct sender *sender, int64_t now_ms)
     return true;
 }
 
-static void show_keys(struct sender *sender, int64_t now_ms)
+static void update_key_state(struct sender *sender, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
     size_t count = sender->generation == 0 ? 0 : atomic_load(&lane->diverted.count);
@@ -257,13 +261,13 @@ static bool oldest_is_late(struct sender *sender, int64_t now_ms)
            now_ms - row->sent_ms >= sender->lane->settings->relay.send_timeout_ms;
 }
 
-static void trouble(struct sender *sender, const struct err *err, int64_t now_ms)
+static void drain_after_failure(struct sender *sender, const struct err *err, int64_t now_ms)
 {
-    sender->report = *err;
+    sender->drain_err = *err;
     start_drain(sender, true, true, now_ms);
 }
 
-static void say_full(struct sender *sender, const char *why, int64_t now_ms)
+static void record_keys_full(struct sender *sender, const char *why, int64_t now_ms)
 {
     struct err err;
 
@@ -275,38 +279,39 @@ static void say_full(struct sender *sender, const char *why, int64_t now_ms)
     condition_fail(&sender->lane->lane_delivery, now_ms, &err);
 }
 
-/* Hands a row over, which stops its key, and tells people. name: of the key. */
-static enum divert_result give(struct sender *sender, const struct relay_move *move,
-                               const char *name, int64_t now_ms)
+/* Queues a row for the diverter, which diverts its key, and logs a newly diverted key. name is the
+ * key's text for the log. */
+static enum divert_result queue_move(struct sender *sender, const struct relay_move *move,
+                                     const char *name, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
     struct err err;
-    bool news;
-    enum divert_result given =
-        diverted_keys_divert_row(&lane->diverted, sender->generation, move, &news);
+    bool newly_diverted;
+    enum divert_result result =
+        diverted_keys_divert_row(&lane->diverted, sender->generation, move, &newly_diverted);
 
-    if (given == DIVERT_FULL) {
-        say_full(sender, move->reason, now_ms);
+    if (result == DIVERT_FULL) {
+        record_keys_full(sender, move->reason, now_ms);
         sender->keys_full = true;
         start_drain(sender, true, false, now_ms);
     }
-    if (given != DIVERT_QUEUED && given != DIVERT_LEFT)
-        return given;
-    sender->handed = true;
+    if (result != DIVERT_QUEUED && result != DIVERT_LEFT)
+        return result;
+    sender->moves_queued = true;
     if (move->reason[0])
         metric_add(&lane->metrics->refused, 1);
-    if (news) {
+    if (newly_diverted) {
         err_set(&err, "seq %" PRId64 ", key \"%s\": %s", move->seq, name, move->reason);
         log_error(LOG_WARN, "key_diverted", &err, "lane=%s", lane->name);
         condition_fail(&lane->key_delivery, now_ms, &err);
     }
-    return given;
+    return result;
 }
 
-/* The row stays in the table. A full scan that began while the row was in flight skipped it and
- * reads only later rows of its key. The reader takes back dropped rows after it has increased
- * `scan`, so the row is dropped here before `scan` is read. */
-static void leave_alone(struct sender *sender, const struct flight_row *row)
+/* Leaves the refused row in the table. A full scan that began while the row was in flight skipped
+ * it and reads only later rows of its key. The reader takes returned rows after it has increased
+ * `scan`, so the row is returned here before `scan` is read. */
+static void leave_row(struct sender *sender, const struct flight_row *row)
 {
     drop_row(sender, row->seq, false);
     flush_blocks(sender);
@@ -314,21 +319,21 @@ static void leave_alone(struct sender *sender, const struct flight_row *row)
     diverted_keys_leave_row(&sender->lane->diverted, row->key);
 }
 
-/* The only row in flight was refused: no doubt about who it was. The producer goes with it, which
- * lets nothing pass a refused row. */
-static void refused_alone(struct sender *sender, int64_t now_ms)
+/* Diverts the key of the only row in flight, which was refused. The producer is reset, because it
+ * sends no later record past a refused one. */
+static void divert_single_row(struct sender *sender, int64_t now_ms)
 {
     const struct flight_row *row = flight_first(&sender->flight);
-    struct relay_move *move = &sender->alone_move;
+    struct relay_move *move = &sender->single_move;
 
     if (!make_drop_room(sender))
         return;
-    snprintf(move->reason, sizeof(move->reason), "%.255s", sender->report.text);
-    switch (give(sender, move, sender->alone_name, now_ms)) {
+    snprintf(move->reason, sizeof(move->reason), "%.255s", sender->drain_err.text);
+    switch (queue_move(sender, move, sender->single_name, now_ms)) {
     case DIVERT_QUEUED:
         break;
     case DIVERT_LEFT:
-        leave_alone(sender, row);
+        leave_row(sender, row);
         break;
     case DIVERT_FULL:
     case DIVERT_STALE:
@@ -337,29 +342,29 @@ static void refused_alone(struct sender *sender, int64_t now_ms)
     suspects_remove(&sender->suspects, row->seq);
     flight_pop(&sender->flight);
     sender->refused = 0;
-    sender->alone = sender->finished = false;
+    sender->single = sender->producer_failed = false;
     reset_producer(sender);
     if (breaker_worked(&sender->breaker))
         condition_ok(&sender->lane->sending, now_ms);
 }
 
-static void late(struct sender *sender, int64_t now_ms)
+static void drain_after_timeout(struct sender *sender, int64_t now_ms)
 {
     struct err err;
 
     err_set(&err,
             "the broker has not acknowledged a record for relay.send_timeout_ms = %" PRId64 "%s%s",
-            sender->lane->settings->relay.send_timeout_ms, sender->hint.text[0] ? ": " : "",
-            sender->hint.text);
-    trouble(sender, &err, now_ms);
+            sender->lane->settings->relay.send_timeout_ms, sender->producer_err.text[0] ? ": " : "",
+            sender->producer_err.text);
+    drain_after_failure(sender, &err, now_ms);
 }
 
-/* Looks at what happened since the last step; starts a drain where one is needed. */
-static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
+/* Checks the lease, the keys and the reports since the last step, and starts a drain if needed. */
+static void check_results(struct sender *sender, const struct err *err, int64_t now_ms)
 {
     int64_t epoch = lane_epoch(sender->lane, now_ms);
-    bool in_hand = sender->batch || flight_count(&sender->flight) > 0;
-    bool lost = epoch == 0 || (in_hand && epoch != sender->epoch);
+    bool has_rows = sender->batch || flight_count(&sender->flight) > 0;
+    bool lost = epoch == 0 || (has_rows && epoch != sender->epoch);
 
     if (lost || atomic_load(&sender->lane->lease.draining)) {
         if (has_work(sender))
@@ -368,27 +373,27 @@ static void judge(struct sender *sender, const struct err *err, int64_t now_ms)
     }
     if (sender->generation != 0 && epoch == sender->epoch &&
         diverted_keys_adopt(&sender->lane->diverted, epoch) != sender->generation) {
-        sender->anew = true;
+        sender->reload_keys = true;
         start_drain(sender, true, false, now_ms);
         return;
     }
-    /* A refusal also fells what was sent after it: it is the cause then. */
-    if (sender->refused > 0 && sender->alone)
-        refused_alone(sender, now_ms);
+    /* Records that were sent after a refused one fail, too: the refusal is the cause. */
+    if (sender->refused > 0 && sender->single)
+        divert_single_row(sender, now_ms);
     else if (sender->refused > 0)
         start_drain(sender, true, false, now_ms);
     else if (sender->failed > 0)
         start_drain(sender, true, true, now_ms);
-    else if (sender->finished)
-        trouble(sender, err, now_ms);
+    else if (sender->producer_failed)
+        drain_after_failure(sender, err, now_ms);
     else if (oldest_is_late(sender, now_ms))
-        late(sender, now_ms);
+        drain_after_timeout(sender, now_ms);
 }
 
-/* What becomes of the row at hand. */
-enum fate { FATE_DONE, FATE_WAITS, FATE_NEW_STEP };
+/* The result of handling one row: done; it waits for reports; end the step. */
+enum row_result { ROW_DONE, ROW_WAITS, ROW_NEW_STEP };
 
-/* The row's key as people may read it. */
+/* Writes the row's aggregateid as printable ASCII, for the log. */
 static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
 {
     size_t len = row->aggregate_id.len;
@@ -403,7 +408,7 @@ static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
     name[len] = '\0';
 }
 
-static void move_make(struct relay_move *move, const struct relay_row *row,
+static void make_move(struct relay_move *move, const struct relay_row *row,
                       const struct topic *topic, uint64_t key, const char *why)
 {
     move->seq = row->seq;
@@ -413,38 +418,40 @@ static void move_make(struct relay_move *move, const struct relay_row *row,
     snprintf(move->reason, sizeof(move->reason), "%.255s", why);
 }
 
-/* why "": the key is diverted already. */
-static enum fate hand_over(struct sender *sender, const struct relay_row *row,
-                           const struct topic *topic, uint64_t key, const char *why, int64_t now_ms)
+/* Diverts a row. why is the reason of the refusal, empty if the key is diverted already. */
+static enum row_result divert_row(struct sender *sender, const struct relay_row *row,
+                                  const struct topic *topic, uint64_t key, const char *why,
+                                  int64_t now_ms)
 {
     char name[SENDER_NAME_SIZE];
 
     name_key(row, name);
-    move_make(&sender->move, row, topic, key, why);
-    switch (give(sender, &sender->move, name, now_ms)) {
+    make_move(&sender->move, row, topic, key, why);
+    switch (queue_move(sender, &sender->move, name, now_ms)) {
     case DIVERT_LEFT:
         drop_row(sender, row->seq, false);
-        return FATE_DONE;
+        return ROW_DONE;
     case DIVERT_QUEUED:
-        return FATE_DONE;
+        return ROW_DONE;
     case DIVERT_FULL:
     case DIVERT_STALE:
         break;
     }
-    return FATE_NEW_STEP;
+    return ROW_NEW_STEP;
 }
 
-/* What was sent of its key comes first: it may fail, and is sent again then. */
-static enum fate refuse(struct sender *sender, const struct relay_row *row,
-                        const struct topic *topic, uint64_t key, const struct err *why,
-                        int64_t now_ms)
+/* Diverts a row that cannot be sent. Invariant R6: not before all earlier rows of its key are
+ * acknowledged, because they may fail and have to be sent again (mutant moved-before-ack). */
+static enum row_result refuse_row(struct sender *sender, const struct relay_row *row,
+                                  const struct topic *topic, uint64_t key, const struct err *why,
+                                  int64_t now_ms)
 {
     if (flight_has_key(&sender->flight, key))
-        return FATE_WAITS;
-    return hand_over(sender, row, topic, key, why->text, now_ms);
+        return ROW_WAITS;
+    return divert_row(sender, row, topic, key, why->text, now_ms);
 }
 
-static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t now_ms)
+static enum row_result open_topic(struct sender *sender, struct topic *topic, int64_t now_ms)
 {
     struct err err = {0};
 
@@ -453,7 +460,7 @@ static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t 
         topic->state = TOPIC_READY;
         break;
     case RC_RETRY:
-        trouble(sender, &err, now_ms);
+        drain_after_failure(sender, &err, now_ms);
         break;
     case RC_REJECT:
     case RC_FATAL:
@@ -461,12 +468,12 @@ static enum fate open_topic(struct sender *sender, struct topic *topic, int64_t 
         snprintf(topic->why, sizeof(topic->why), "%.255s", err.text);
         break;
     }
-    /* It may have taken its time: the lease has to be looked at again. */
-    return FATE_NEW_STEP;
+    /* The call may have taken long, so the next step checks the lease again. */
+    return ROW_NEW_STEP;
 }
 
-static enum fate send(struct sender *sender, const struct relay_row *row, struct topic *topic,
-                      uint64_t key, bool alone, int64_t now_ms)
+static enum row_result send_row(struct sender *sender, const struct relay_row *row,
+                                struct topic *topic, uint64_t key, bool single, int64_t now_ms)
 {
     const struct flight_row place = {.seq = row->seq, .sent_ms = now_ms, .key = key};
     struct err err;
@@ -476,52 +483,53 @@ static enum fate send(struct sender *sender, const struct relay_row *row, struct
     switch (rc) {
     case RC_OK:
         flight_add(&sender->flight, &place);
-        sender->open++;
-        sender->alone = alone;
-        if (alone) {
-            name_key(row, sender->alone_name);
-            move_make(&sender->alone_move, row, topic, key, "");
+        sender->unreported++;
+        sender->single = single;
+        if (single) {
+            name_key(row, sender->single_name);
+            make_move(&sender->single_move, row, topic, key, "");
         }
-        return FATE_DONE;
+        return ROW_DONE;
     case RC_REJECT:
-        return refuse(sender, row, topic, key, &err, now_ms);
+        return refuse_row(sender, row, topic, key, &err, now_ms);
     case RC_FATAL:
-        trouble(sender, &err, now_ms);
-        return FATE_NEW_STEP;
+        drain_after_failure(sender, &err, now_ms);
+        return ROW_NEW_STEP;
     case RC_RETRY:
         break;
     }
     if (flight_count(&sender->flight) > 0)
-        return FATE_WAITS;
-    /* No report will make room. */
-    trouble(sender, &err, now_ms);
-    return FATE_NEW_STEP;
+        return ROW_WAITS;
+    /* No record is in flight, so no report will make room. */
+    drain_after_failure(sender, &err, now_ms);
+    return ROW_NEW_STEP;
 }
 
-static bool must_go_alone(const struct sender *sender, const struct relay_row *row)
+static bool must_send_single(const struct sender *sender, const struct relay_row *row)
 {
-    return relay_row_bytes(row) >= ALONE_BYTES || sender->breaker.open ||
+    return relay_row_bytes(row) >= SINGLE_BYTES_MIN || sender->breaker.open ||
            (sender->suspects.count > 0 && suspects_has(&sender->suspects, row->seq));
 }
 
-static enum fate handle_row(struct sender *sender, const struct relay_row *row, int64_t now_ms)
+static enum row_result handle_row(struct sender *sender, const struct relay_row *row,
+                                  int64_t now_ms)
 {
     struct topic *topic = NULL;
     struct err err;
     enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
     uint64_t key = ordering_hash(topic ? topic->hash : HASH_START, row->aggregate_id);
-    bool alone;
+    bool single;
 
     assert(rc != RC_OK || topic);
     if (rc == RC_FATAL) {
-        trouble(sender, &err, now_ms);
-        return FATE_NEW_STEP;
+        drain_after_failure(sender, &err, now_ms);
+        return ROW_NEW_STEP;
     }
     switch (diverted_keys_check(&sender->lane->diverted, sender->generation, key)) {
     case KEY_DIVERTED:
-        return hand_over(sender, row, topic, key, "", now_ms);
+        return divert_row(sender, row, topic, key, "", now_ms);
     case KEY_STALE:
-        return FATE_NEW_STEP;
+        return ROW_NEW_STEP;
     case KEY_NOT_DIVERTED:
         break;
     }
@@ -532,16 +540,16 @@ static enum fate handle_row(struct sender *sender, const struct relay_row *row, 
     if (rc == RC_OK && topic->state == TOPIC_REFUSED)
         rc = err_fail(&err, RC_REJECT, 0, "%s", topic->why);
     if (rc != RC_OK)
-        return refuse(sender, row, topic, key, &err, now_ms);
-    alone = must_go_alone(sender, row);
-    if (alone && flight_count(&sender->flight) > 0)
-        return FATE_WAITS;
-    /* The producer may be made anew for it. */
+        return refuse_row(sender, row, topic, key, &err, now_ms);
+    single = must_send_single(sender, row);
+    if (single && flight_count(&sender->flight) > 0)
+        return ROW_WAITS;
+    /* topic_open() may replace the producer, so no record may be in flight. */
     if (topic->state == TOPIC_UNKNOWN && flight_count(&sender->flight) > 0)
-        return FATE_WAITS;
+        return ROW_WAITS;
     if (topic->state == TOPIC_UNKNOWN)
         return open_topic(sender, topic, now_ms);
-    return send(sender, row, topic, key, alone, now_ms);
+    return send_row(sender, row, topic, key, single, now_ms);
 }
 
 static void take_batch(struct sender *sender, int64_t now_ms)
@@ -552,13 +560,13 @@ static void take_batch(struct sender *sender, int64_t now_ms)
     if (!batch)
         return;
     if (batch->epoch != sender->epoch)
-        forget_all(sender, now_ms);
+        forget_lease(sender, now_ms);
     sender->epoch = batch->epoch;
     begin_full_scan(sender, batch->scan);
 }
 
-/* Rows of the batch that stay in the table go home before it does: see the reader's take_back(). */
-static void give_batch(struct sender *sender)
+/* Returns the rows left in the table before the batch; see take_returned() of the reader. */
+static void return_batch(struct sender *sender)
 {
     flush_blocks(sender);
     ring_give(&sender->lane->empty_batches, sender->batch);
@@ -566,39 +574,42 @@ static void give_batch(struct sender *sender)
     lane_wake(sender->lane, LANE_READER);
 }
 
-/* Asked before each row: whoever was frozen past the lease sends nothing that is still here. */
+/* Invariant R4: called before each row, so a process that was stopped past the end of its lease
+ * sends no further row (mutants lease-not-checked, lease-checked-per-step). */
 static bool may_send(struct sender *sender, int64_t now_ms)
 {
-    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch || !know_keys(sender, now_ms))
+    if (lane_epoch_now(sender->lane, now_ms) != sender->epoch || !adopt_keys(sender, now_ms))
         return false;
-    if (sender->alone || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
+    if (sender->single || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
     return breaker_wait_ms(&sender->breaker, now_ms) == 0 && make_drop_room(sender);
 }
 
-/* Returns when it wants to go on. */
+/* Sends up to STEP_ROWS_MAX rows. Returns in how many ms the next step is due. */
 static int64_t send_rows(struct sender *sender, int64_t now_ms)
 {
     for (size_t i = 0; i < STEP_ROWS_MAX; i++) {
-        enum fate fate;
+        enum row_result result;
 
         if (!sender->batch)
             take_batch(sender, now_ms);
         if (!sender->batch || !may_send(sender, now_ms))
             return IDLE_MS;
-        fate = handle_row(sender, &sender->batch->rows[sender->batch->next], now_ms);
-        if (fate == FATE_WAITS)
+        result = handle_row(sender, &sender->batch->rows[sender->batch->next], now_ms);
+        if (result == ROW_WAITS)
             return IDLE_MS;
-        if (fate == FATE_NEW_STEP)
+        if (result == ROW_NEW_STEP)
             return 0;
         if (++sender->batch->next == sender->batch->count)
-            give_batch(sender);
+            return_batch(sender);
     }
     return 0;
 }
 
-/* False when there is no block to write to: it goes on at the next step. */
-static bool settle_flight(struct sender *sender, int64_t now_ms)
+/* Empties the flight during a drain: passes acknowledged rows on and returns the others to be read
+ * again. Invariant R5: no undecided row is left out (mutant undecided-forgotten;
+ * test_relay_trouble). Returns false when no empty block is left; the next step continues. */
+static bool return_flight(struct sender *sender, int64_t now_ms)
 {
     struct flight_row *row;
 
@@ -610,7 +621,7 @@ static bool settle_flight(struct sender *sender, int64_t now_ms)
         } else {
             if (!make_drop_room(sender))
                 return false;
-            /* Which of them is bad is not known: each will be sent alone. */
+            /* Any of the refused rows may be bad, so each is sent as a single record. */
             if (row->state == FLIGHT_REFUSED)
                 suspects_add(&sender->suspects, row->seq);
             drop_row(sender, row->seq, true);
@@ -620,7 +631,8 @@ static bool settle_flight(struct sender *sender, int64_t now_ms)
     return true;
 }
 
-static bool settle_batches(struct sender *sender)
+/* Returns the unsent rows of all batches during a drain. The result is as of return_flight(). */
+static bool return_batches(struct sender *sender)
 {
     struct lane *lane = sender->lane;
 
@@ -644,42 +656,42 @@ static bool settle_batches(struct sender *sender)
 
 static void end_drain(struct sender *sender, int64_t now_ms)
 {
-    bool from_start = sender->keys_full || sender->anew;
+    bool from_start = sender->keys_full || sender->reload_keys;
 
     if (sender->purged)
         reset_producer(sender);
     if (sender->penalty && sender->refused == 0) {
         breaker_failed(&sender->breaker, now_ms, rng_next(&sender->rng));
-        condition_fail(&sender->lane->sending, now_ms, &sender->report);
+        condition_fail(&sender->lane->sending, now_ms, &sender->drain_err);
     }
     if (sender->keys_full)
         sender->pause_until_ms = now_ms + sender->lane->settings->relay.full_scan_ms;
-    if (sender->anew)
+    if (sender->reload_keys)
         sender->generation = 0;
-    sender->open = sender->failed = sender->refused = 0;
-    sender->alone = sender->finished = sender->draining = false;
-    sender->keys_full = sender->anew = false;
+    sender->unreported = sender->failed = sender->refused = 0;
+    sender->single = sender->producer_failed = sender->draining = false;
+    sender->keys_full = sender->reload_keys = false;
     metric_set(&sender->lane->metrics->in_flight, 0);
     lane_release_hold(sender->lane, from_start);
 }
 
 static int64_t step_drain(struct sender *sender, int64_t now_ms)
 {
-    if (!sender->purged && (sender->finished || sender->failed > 0 || sender->refused > 0 ||
+    if (!sender->purged && (sender->producer_failed || sender->failed > 0 || sender->refused > 0 ||
                             lane_epoch(sender->lane, now_ms) == 0)) {
         sender->purged = true;
         sender->drain_until_ms = now_ms + PURGE_WAIT_MS;
         sender->broker.purge(sender->broker.ctx);
     }
-    if (sender->open > 0 && now_ms < sender->drain_until_ms)
+    if (sender->unreported > 0 && now_ms < sender->drain_until_ms)
         return DRAIN_POLL_MS;
     if (!lane_is_held(sender->lane))
         return LANE_WAIT_MS;
-    /* What is still open after an unpurged wait must not be reported later. */
-    if (sender->open > 0)
+    /* Records without a report must not be reported later, so the producer is reset. */
+    if (sender->unreported > 0)
         sender->purged = true;
-    if (!settle_flight(sender, now_ms) || !return_moved_rows(sender, true) ||
-        !settle_batches(sender)) {
+    if (!return_flight(sender, now_ms) || !return_moved_rows(sender, true) ||
+        !return_batches(sender)) {
         flush_blocks(sender);
         return DRAIN_POLL_MS;
     }
@@ -688,25 +700,25 @@ static int64_t step_drain(struct sender *sender, int64_t now_ms)
     return 0;
 }
 
-/* Another process has the lane now, or nobody: no connection is kept for nothing. But a lease that
- * is back before the reader has missed it goes on where it was: what is known is forgotten only
- * when the reader rests, too, and will begin with the first row. */
-static int64_t rest(struct sender *sender, int64_t now_ms)
+/* Closes the connection while the lease is not held. The state is forgotten only when the reader is
+ * idle, too, and will begin with the first row: if the lease is held again before the reader has
+ * noticed its loss, sending continues where it was. */
+static int64_t release_producer(struct sender *sender, int64_t now_ms)
 {
     if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
         sender->epoch = 0;
-        forget_all(sender, now_ms);
+        forget_lease(sender, now_ms);
         reset_producer(sender);
     }
     return LANE_WAIT_MS;
 }
 
-static int64_t decide(struct sender *sender, int64_t now_ms)
+static int64_t run_step(struct sender *sender, int64_t now_ms)
 {
     if (sender->draining)
         return step_drain(sender, now_ms);
     if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.draining))
-        return rest(sender, now_ms);
+        return release_producer(sender, now_ms);
     if (sender->epoch != 0)
         begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
     if (sender->pause_until_ms > 0 && now_ms >= sender->pause_until_ms) {
@@ -716,7 +728,7 @@ static int64_t decide(struct sender *sender, int64_t now_ms)
     return send_rows(sender, now_ms);
 }
 
-/* The place of seq, or where it would go. */
+/* Returns the index of seq, or the index at which it would be inserted. */
 static size_t find_suspect(const struct suspects *suspects, int64_t seq)
 {
     size_t low = 0;
@@ -740,7 +752,7 @@ bool suspects_has(const struct suspects *suspects, int64_t seq)
     return at < suspects->count && suspects->seqs[at] == seq;
 }
 
-/* When it is full the highest goes: the lower ones come first when rows are read again. */
+/* A full list drops its highest seq: lower rows come first when the rows are read again. */
 void suspects_add(struct suspects *suspects, int64_t seq)
 {
     size_t at = find_suspect(suspects, seq);
@@ -809,19 +821,19 @@ int64_t sender_step(void *arg, int64_t now_ms)
     int64_t wait_ms;
 
     if (rc == RC_FATAL)
-        sender->finished = true;
+        sender->producer_failed = true;
     else if (rc != RC_OK)
-        sender->hint = err;
+        sender->producer_err = err;
     collect_acks(sender, now_ms);
     if (!sender->draining)
         return_moved_rows(sender, false);
     if (!sender->draining)
-        judge(sender, &err, now_ms);
-    wait_ms = decide(sender, now_ms);
+        check_results(sender, &err, now_ms);
+    wait_ms = run_step(sender, now_ms);
     flush_blocks(sender);
-    show_keys(sender, now_ms);
-    if (sender->handed)
+    update_key_state(sender, now_ms);
+    if (sender->moves_queued)
         lane_wake(sender->lane, LANE_DELETER);
-    sender->handed = false;
+    sender->moves_queued = false;
     return wait_ms;
 }

@@ -1,35 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* The second step of a lane: sends rows in order, many at a time, and sorts out what becomes of
- * them.
+/* The sender, the second step of a lane. It sends rows in order, many at a time, and handles the
+ * result of each row:
+ * - Acknowledged: the row is passed to the deleter.
+ * - The broker failed: the sender stops sending, returns all rows in flight to the reader, waits
+ * for a time that grows with each failure, and the rows are read and sent again in order.
+ * - Refused: if several rows were in flight, the refusal does not show which of them is bad. They
+ * are returned and read again, and each refused one is sent as a single record. If a single record
+ * is refused, its key is diverted: the row and the key's later rows are moved into the retry queue,
+ *   in order, until the key has no task there any more (diverted_keys.h).
  *
- * Acknowledged: to the deleter. Trouble with the broker: nothing more is sent, everything under way
- * is given up and read again in order, after a wait that grows. Refused: when several rows were
- * under way nobody knows yet which one is bad, so they are read again and the refused ones sent one
- * by one; a row refused alone stops its key: it and the key's later rows are handed over to go
- * through the retry queue, in order, until the key has no task there any more (diverted_keys.h).
- *
- * The producer keeps order within a partition even when one of its requests fails; see
+ * The producer keeps the order within a partition even if one of its requests fails; see
  * broker_kafka.c.
  *
- * A relay may be frozen (SIGSTOP, a stopped machine) and wake up after another one has taken the
- * lane. It looks at the clock before each row, so it sends nothing that is still in its hands. What
- * librdkafka and the kernel had taken over by then may still arrive late, and a machine whose clock
- * stood still with it goes on for a part of a lease, until its next beat. Neither breaks the order.
+ * A relay may be stopped (SIGSTOP, a suspended machine) and continue after another relay has taken
+ * the lane. Invariant R4: the sender checks the clock before each row, so it sends no row that it
+ * still holds (mutants lease-not-checked, lease-checked-per-step; test_relay_lease). Records that
+ * librdkafka and the kernel had accepted may still arrive late, and a machine whose clock was
+ * stopped, too, continues for a part of a lease, until its next heartbeat. Neither breaks the
+ * order:
+ *
  * Invariant: every relay sends the rows of a key in order and without a hole, beginning at or below
- * the first that is not yet in the topic. So whatever a late relay adds are repeats, or come before
- * their successors: judged by the first record of each id, every key is in order.
- *
- * It holds because a row leaves the table in two ways only. It is deleted when it was acknowledged.
- * Or it is moved into the retry queue: when all before it in its key are acknowledged or moved, and
- * only while the lease is held at the COMMIT; the rows behind it are sent only after a question,
- * asked when the last moved one was committed, found no task of the key. Keys are known before the
- * first row is sent under a lease, and rows are taken from a snapshot only in which the lease was
- * held: what others moved after that is in our hands, too.
- *
- * That is why nothing may make a hole: no record has a time-out of its own, and after a failure the
- * producer is thrown away with all that it holds; and when rows on their way into the retry queue
- * are given up, everything is given up and read again from the first row on. The sender's
- * thread. */
+ * the first row that is not yet in the topic. So each record of a late relay is a repeat or
+ * precedes its successors: by the first record of each id, every key is in order. This follows
+ * from:
+ * - R3: a row is deleted only after it was acknowledged (mutant delete-before-ack).
+ * - R6: a row is moved into the retry queue only when all earlier rows of its key are acknowledged
+ * or moved (mutant moved-before-ack), and only if the lease is held at the COMMIT.
+ * - R7: later rows of the key are sent only after a query that was sent after the last move had
+ * been committed found no task of the key.
+ * - R8: the diverted keys are loaded before the first row is sent under a lease (mutant
+ *   keys-not-loaded), and rows are used only from a snapshot in which the lease was held. If
+ * another relay moved rows after that snapshot, this relay holds those rows, too.
+ * - No record may be skipped: a record has no time-out of its own; after a failure the producer is
+ *   destroyed with all its records; and if rows queued for the retry queue are abandoned, all rows
+ *   are returned and the table is read again from its first row.
+ * The sender's thread. */
 #ifndef OUTBOX_RELAY_SENDER_H
 #define OUTBOX_RELAY_SENDER_H
 
@@ -47,6 +52,7 @@
 #define SENDER_NAME_SIZE 65
 #define SUSPECTS_MAX 1024
 
+/* The seqs of rows that the broker refused together with others. */
 struct suspects {
     int64_t seqs[SUSPECTS_MAX]; /* ascending */
     size_t count;
@@ -61,47 +67,56 @@ struct sender {
     struct breaker breaker;
     uint64_t rng;
 
-    struct relay_batch *batch; /* in hand, or NULL */
-    struct seqs *acks;         /* being filled, or NULL */
-    struct seqs *drops;
-    int64_t epoch;       /* of the batches it sends; 0: none yet */
-    uint64_t generation; /* of the diverted keys; 0: not known under this lease yet */
-    uint64_t scan;
-    int64_t pause_until_ms;
+    struct relay_batch *batch; /* being sent, or NULL */
+    struct seqs *acks;         /* acknowledged rows, being filled, or NULL */
+    struct seqs *drops;        /* rows for the reader, being filled, or NULL */
+    int64_t epoch;             /* of the batches that it sends; 0: none */
+    uint64_t generation;       /* of the diverted keys; 0: not loaded under this lease */
+    uint64_t scan;             /* number of the full scan of the batch */
+    int64_t pause_until_ms;    /* after too many diverted keys; 0: no pause */
 
-    size_t open;                       /* rows in flight without a report */
-    size_t failed;                     /* reported with trouble */
-    size_t refused;                    /* reported as refused */
-    bool alone;                        /* what is in flight was sent alone */
-    char alone_name[SENDER_NAME_SIZE]; /* its key, for people */
-    struct relay_move alone_move;      /* and what it is handed over as, if it is refused */
-    struct relay_move move;            /* the one at hand */
-    bool handed;                       /* some were handed over in this step */
-    bool finished;                     /* the producer is */
-    struct err report;                 /* why it drains */
-    struct err hint; /* what the producer told of trouble that may explain a silence */
+    size_t unreported;                  /* rows in flight without a report */
+    size_t failed;                      /* reported as failed */
+    size_t refused;                     /* reported as refused */
+    bool single;                        /* the flight is one row, sent as a single record */
+    char single_name[SENDER_NAME_SIZE]; /* its key, for the log */
+    struct relay_move single_move;      /* its move, if it is refused */
+    struct relay_move move;             /* of the row being handled */
+    bool moves_queued;                  /* rows were queued for the diverter in this step */
+    bool producer_failed;               /* the producer has failed and must be reset */
+    struct err drain_err;               /* reason of the drain */
+    struct err producer_err;            /* last error of the producer, for a missing report */
 
-    bool draining;
-    bool purged;
-    bool penalty;   /* the drain ends with a wait */
-    bool keys_full; /* the drain was caused by too many diverted keys */
-    bool anew;      /* or by rows that did not get into the retry queue */
-    int64_t drain_until_ms;
+    bool draining;          /* no row is sent; all rows are to be returned to the reader */
+    bool purged;            /* the records in flight were cancelled */
+    bool penalty;           /* the circuit breaker opens after the drain */
+    bool keys_full;         /* too many diverted keys caused the drain */
+    bool reload_keys;       /* abandoned moves caused it: load the keys again */
+    int64_t drain_until_ms; /* the drain waits for reports until this time */
 };
 
-/* RC_FATAL: no memory. lane is borrowed. seed: 64 random bits. */
+/* Initialises the sender. lane is borrowed until sender_done(), broker is copied; seed is 64 random
+ * bits. Returns RC_FATAL when memory is exhausted; the sender then owns no memory. */
 enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
                     uint64_t seed, struct err *err);
+
+/* Frees the memory. A zeroed sender is allowed. */
 void sender_done(struct sender *sender);
 
-/* A loop_step. */
+/* Runs one step: handles reports and sends up to STEP_ROWS_MAX rows, or continues a drain. Returns
+ * in how many ms the next step is due. It has the type of a loop_step. */
 int64_t sender_step(void *sender, int64_t now_ms);
 
-/* Rows of a batch that the broker refused: one of them is bad, the others may be good. Each is sent
- * alone once. Bounded: what finds no room is sent as before and, if it is refused again, suspected
- * then. Pure; for sender.c and its tests. */
+/* Adds a row that the broker refused together with others: one of them is bad, the others may be
+ * good. Each suspect is sent once as a single record. If the list is full, the highest seq is left
+ * out; its row is sent with others and, if it is refused again, added then. Pure, as the next two;
+ * for sender.c and its tests. */
 void suspects_add(struct suspects *suspects, int64_t seq);
+
+/* Returns whether seq is in the list. */
 bool suspects_has(const struct suspects *suspects, int64_t seq);
+
+/* Removes seq if it is in the list. */
 void suspects_remove(struct suspects *suspects, int64_t seq);
 
 #endif

@@ -344,7 +344,7 @@ static void a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key(v
         relay_fixture_run(&fixture, 1);
     fixture.fake.down_until_ms = fixture.fake.now_ms + 50;
     relay_fixture_run(&fixture, 50);
-    assert_true(fixture.sender.alone);
+    assert_true(fixture.sender.single);
     scan = fixture.reader.scan;
     fixture.reader.full_scan_at_ms = fixture.fake.now_ms;
     reader_step(&fixture.reader, fixture.fake.now_ms);
