@@ -68,7 +68,7 @@ struct lane {
     struct seqs *blocks;
     size_t block_count;
 
-    struct leased lease; /* idle: the reader has everything back; origin_lost: lane_origin_lost() */
+    struct leased lease; /* idle: every row and batch has returned to the reader */
 
     atomic_llong hold_requested;     /* by the sender: number of requested holds */
     atomic_llong hold_granted;       /* by the reader: the request for which it holds */

@@ -106,7 +106,7 @@ static void a_row_that_is_handed_over_after_the_question_keeps_its_key_stopped(v
 {
     struct lane_key keys[4];
     size_t cursor = 0;
-    uint64_t asked;
+    uint64_t moved_at_query;
     int64_t bad;
 
     (void)state;
@@ -115,14 +115,15 @@ static void a_row_that_is_handed_over_after_the_question_keeps_its_key_stopped(v
     fixture.fake.rows[bad].oversize = true;
     relay_fixture_run(&fixture, 500);
     fake_relay_run_task(&fixture.fake, 4);
-    assert_int_equal(diverted_keys_list_moved(&fixture.lane.diverted, &cursor, keys, 4, &asked), 1);
+    assert_int_equal(
+        diverted_keys_list_moved(&fixture.lane.diverted, &cursor, keys, 4, &moved_at_query), 1);
     fake_relay_append(&fixture.fake, 4);
-    while (fixture.lane.diverted.next == asked) {
+    while (fixture.lane.diverted.next == moved_at_query) {
         fake_relay_tick(&fixture.fake);
         reader_step(&fixture.reader, fixture.fake.now_ms);
         sender_step(&fixture.sender, fixture.fake.now_ms);
     }
-    assert_false(diverted_keys_release_key(&fixture.lane.diverted, keys[0].key, asked));
+    assert_false(diverted_keys_release_key(&fixture.lane.diverted, keys[0].key, moved_at_query));
     assert_int_equal(atomic_load(&fixture.lane.diverted.count), 1);
     fixture.fake.task_chance = 50;
     assert_true(relay_fixture_drain(&fixture, 60000));

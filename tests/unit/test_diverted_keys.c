@@ -42,16 +42,16 @@ static uint64_t key_of(int number)
     return ordering_key_hash(text);
 }
 
-static enum divert_result give(int number, int64_t seq)
+static enum divert_result divert_row(int number, int64_t seq)
 {
     struct relay_move move = {.seq = seq, .key = key_of(number), .topic = "t"};
-    bool news;
+    bool newly_diverted;
 
     snprintf(move.ordering_key, sizeof(move.ordering_key), "t/%d", number);
-    return diverted_keys_divert_row(&diverted, generation, &move, &news);
+    return diverted_keys_divert_row(&diverted, generation, &move, &newly_diverted);
 }
 
-static enum diverted_key_state ask(int number)
+static enum diverted_key_state check_key(int number)
 {
     return diverted_keys_check(&diverted, generation, key_of(number));
 }
@@ -65,11 +65,11 @@ static void move_all(void)
     diverted_keys_moved(&diverted, count);
 }
 
-static size_t question(struct lane_key keys[4], uint64_t *asked)
+static size_t list_moved(struct lane_key keys[4], uint64_t *moved_at_query)
 {
     size_t cursor = 0;
 
-    return diverted_keys_list_moved(&diverted, &cursor, keys, 4, asked);
+    return diverted_keys_list_moved(&diverted, &cursor, keys, 4, moved_at_query);
 }
 
 static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
@@ -78,11 +78,11 @@ static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
     size_t count;
 
     (void)state;
-    assert_int_equal(ask(7), KEY_NOT_DIVERTED);
-    assert_int_equal(give(7, 100), DIVERT_QUEUED);
-    assert_int_equal(ask(7), KEY_DIVERTED);
-    assert_int_equal(ask(8), KEY_NOT_DIVERTED);
-    assert_int_equal(give(7, 101), DIVERT_QUEUED);
+    assert_int_equal(check_key(7), KEY_NOT_DIVERTED);
+    assert_int_equal(divert_row(7, 100), DIVERT_QUEUED);
+    assert_int_equal(check_key(7), KEY_DIVERTED);
+    assert_int_equal(check_key(8), KEY_NOT_DIVERTED);
+    assert_int_equal(divert_row(7, 101), DIVERT_QUEUED);
     moves = diverted_keys_moves(&diverted, 100, &count);
     assert_int_equal(count, 2);
     assert_int_equal(moves[0].seq, 100);
@@ -94,8 +94,8 @@ static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
     int64_t seq;
 
     (void)state;
-    give(7, 100);
-    give(7, 101);
+    divert_row(7, 100);
+    divert_row(7, 101);
     assert_false(diverted_keys_return_row(&diverted, &seq));
     diverted_keys_moved(&diverted, 1);
     assert_true(diverted_keys_return_row(&diverted, &seq));
@@ -106,88 +106,88 @@ static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
 static void a_key_without_tasks_is_free(void **state)
 {
     struct lane_key keys[4];
-    uint64_t asked;
+    uint64_t moved_at_query;
 
     (void)state;
-    give(7, 100);
-    assert_int_equal(question(keys, &asked), 0);
+    divert_row(7, 100);
+    assert_int_equal(list_moved(keys, &moved_at_query), 0);
     move_all();
-    assert_int_equal(question(keys, &asked), 1);
+    assert_int_equal(list_moved(keys, &moved_at_query), 1);
     assert_string_equal(keys[0].ordering_key, "t/7");
-    assert_false(diverted_keys_release_key(&diverted, keys[0].key, asked));
-    assert_int_equal(ask(7), KEY_NOT_DIVERTED);
+    assert_false(diverted_keys_release_key(&diverted, keys[0].key, moved_at_query));
+    assert_int_equal(check_key(7), KEY_NOT_DIVERTED);
     assert_int_equal(atomic_load(&diverted.count), 0);
 }
 
 static void an_answer_older_than_the_last_row_frees_nothing(void **state)
 {
     struct lane_key keys[4];
-    uint64_t asked;
+    uint64_t moved_at_query;
 
     (void)state;
-    give(7, 100);
+    divert_row(7, 100);
     move_all();
-    assert_int_equal(question(keys, &asked), 1);
-    give(7, 101);
-    diverted_keys_release_key(&diverted, keys[0].key, asked);
-    assert_int_equal(ask(7), KEY_DIVERTED);
+    assert_int_equal(list_moved(keys, &moved_at_query), 1);
+    divert_row(7, 101);
+    diverted_keys_release_key(&diverted, keys[0].key, moved_at_query);
+    assert_int_equal(check_key(7), KEY_DIVERTED);
     move_all();
-    diverted_keys_release_key(&diverted, keys[0].key, asked);
-    assert_int_equal(ask(7), KEY_DIVERTED);
-    assert_int_equal(question(keys, &asked), 1);
-    diverted_keys_release_key(&diverted, keys[0].key, asked);
-    assert_int_equal(ask(7), KEY_NOT_DIVERTED);
+    diverted_keys_release_key(&diverted, keys[0].key, moved_at_query);
+    assert_int_equal(check_key(7), KEY_DIVERTED);
+    assert_int_equal(list_moved(keys, &moved_at_query), 1);
+    diverted_keys_release_key(&diverted, keys[0].key, moved_at_query);
+    assert_int_equal(check_key(7), KEY_NOT_DIVERTED);
 }
 
 static void a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it(void **state)
 {
     (void)state;
     diverted.moves_max = 1;
-    give(7, 100);
-    assert_int_equal(give(7, 101), DIVERT_LEFT);
+    divert_row(7, 100);
+    assert_int_equal(divert_row(7, 101), DIVERT_LEFT);
     diverted.moves_max = 8;
-    assert_int_equal(give(7, 102), DIVERT_LEFT);
-    assert_int_equal(give(8, 103), DIVERT_QUEUED);
+    assert_int_equal(divert_row(7, 102), DIVERT_LEFT);
+    assert_int_equal(divert_row(8, 103), DIVERT_QUEUED);
     diverted_keys_begin_full_scan(&diverted, 2);
-    assert_int_equal(give(7, 101), DIVERT_QUEUED);
+    assert_int_equal(divert_row(7, 101), DIVERT_QUEUED);
 }
 
 static void a_key_that_left_rows_is_free_with_the_next_pass(void **state)
 {
     struct lane_key keys[4];
-    uint64_t asked;
+    uint64_t moved_at_query;
 
     (void)state;
     diverted.key_rows_max = 1;
-    give(7, 100);
-    assert_int_equal(give(7, 101), DIVERT_LEFT);
+    divert_row(7, 100);
+    assert_int_equal(divert_row(7, 101), DIVERT_LEFT);
     move_all();
-    assert_int_equal(question(keys, &asked), 1);
-    assert_true(diverted_keys_release_key(&diverted, keys[0].key, asked));
-    assert_int_equal(ask(7), KEY_DIVERTED);
-    assert_int_equal(give(7, 102), DIVERT_LEFT);
-    assert_int_equal(question(keys, &asked), 0);
+    assert_int_equal(list_moved(keys, &moved_at_query), 1);
+    assert_true(diverted_keys_release_key(&diverted, keys[0].key, moved_at_query));
+    assert_int_equal(check_key(7), KEY_DIVERTED);
+    assert_int_equal(divert_row(7, 102), DIVERT_LEFT);
+    assert_int_equal(list_moved(keys, &moved_at_query), 0);
     diverted_keys_begin_full_scan(&diverted, 2);
-    assert_int_equal(ask(7), KEY_NOT_DIVERTED);
+    assert_int_equal(check_key(7), KEY_NOT_DIVERTED);
 }
 
 static void a_row_given_back_unsent_keeps_its_key_in_the_table(void **state)
 {
     (void)state;
-    give(7, 100);
+    divert_row(7, 100);
     diverted_keys_begin_full_scan(&diverted, 2);
     diverted_keys_leave_row(&diverted, key_of(7));
-    assert_int_equal(give(7, 101), DIVERT_LEFT);
+    assert_int_equal(divert_row(7, 101), DIVERT_LEFT);
 }
 
 static void there_is_no_space_for_more_keys_than_configured(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(give(i, i + 1), DIVERT_QUEUED);
-    assert_int_equal(give(3, 4), DIVERT_FULL);
-    assert_int_equal(ask(3), KEY_NOT_DIVERTED);
-    assert_int_equal(give(2, 5), DIVERT_QUEUED);
+        assert_int_equal(divert_row(i, i + 1), DIVERT_QUEUED);
+    assert_int_equal(divert_row(3, 4), DIVERT_FULL);
+    assert_int_equal(check_key(3), KEY_NOT_DIVERTED);
+    assert_int_equal(divert_row(2, 5), DIVERT_QUEUED);
 }
 
 static void with_the_lease_all_of_it_is_void(void **state)
@@ -195,12 +195,12 @@ static void with_the_lease_all_of_it_is_void(void **state)
     int64_t seq;
 
     (void)state;
-    give(7, 100);
+    divert_row(7, 100);
     diverted_keys_invalidate(&diverted);
     diverted_keys_invalidate(&diverted);
-    assert_int_equal(ask(7), KEY_STALE);
-    assert_int_equal(ask(8), KEY_STALE);
-    assert_int_equal(give(7, 101), DIVERT_STALE);
+    assert_int_equal(check_key(7), KEY_STALE);
+    assert_int_equal(check_key(8), KEY_STALE);
+    assert_int_equal(divert_row(7, 101), DIVERT_STALE);
     assert_int_equal(diverted_keys_adopt(&diverted, EPOCH), 0);
     assert_false(diverted_keys_load_begin(&diverted));
     assert_true(diverted_keys_return_row(&diverted, &seq));
@@ -208,13 +208,13 @@ static void with_the_lease_all_of_it_is_void(void **state)
     assert_true(diverted_keys_load_begin(&diverted));
     assert_int_equal(atomic_load(&diverted.count), 0);
     /* Unknown yet, also when the list is empty. */
-    assert_int_equal(ask(7), KEY_STALE);
+    assert_int_equal(check_key(7), KEY_STALE);
     assert_true(diverted_keys_load_key(&diverted, "t/8"));
     diverted_keys_load_end(&diverted, EPOCH + 1);
-    assert_int_equal(ask(8), KEY_STALE);
+    assert_int_equal(check_key(8), KEY_STALE);
     generation = diverted_keys_adopt(&diverted, EPOCH + 1);
-    assert_int_equal(ask(7), KEY_NOT_DIVERTED);
-    assert_int_equal(ask(8), KEY_DIVERTED);
+    assert_int_equal(check_key(7), KEY_NOT_DIVERTED);
+    assert_int_equal(check_key(8), KEY_DIVERTED);
 }
 
 static void too_many_keys_cannot_be_loaded(void **state)
@@ -231,7 +231,7 @@ static void too_many_keys_cannot_be_loaded(void **state)
 static void keys_are_found_after_any_additions_and_removals(void **state)
 {
     struct diverted_keys many;
-    uint64_t asked = 0;
+    uint64_t moved_at_query = 0;
 
     (void)state;
     assert_int_equal(diverted_keys_init(&many, 500, NULL), RC_OK);
@@ -244,7 +244,7 @@ static void keys_are_found_after_any_additions_and_removals(void **state)
             assert_true(diverted_keys_load_key(&many, text));
         }
         for (int i = round % 3; i < 500; i += 3)
-            diverted_keys_release_key(&many, key_of(i), asked);
+            diverted_keys_release_key(&many, key_of(i), moved_at_query);
     }
     diverted_keys_load_end(&many, 1);
     for (int i = 0; i < 500; i++)
