@@ -59,7 +59,7 @@ static enum rc set_up_session(struct deleter_mysql *deleter, struct err *err)
 {
     enum rc rc;
 
-    origin_mysql_renew(deleter->origin, deleter->db, &deleter->turn);
+    origin_mysql_renew(deleter->origin, deleter->db, &deleter->term);
     rc = db_connect(deleter->db, err);
     if (rc != RC_OK || deleter->session == db_session(deleter->db))
         return rc;

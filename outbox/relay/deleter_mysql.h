@@ -16,7 +16,7 @@
 struct deleter_mysql {
     struct db *db;
     struct origin_mysql *origin;
-    uint64_t turn;     /* of the origin */
+    uint64_t term;     /* of the origin */
     const char *lane;  /* in the log */
     const char *table; /* in all tables */
     const char *owner;

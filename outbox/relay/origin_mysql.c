@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The server rounds both its age and its time to seconds. */
+/* Tolerance of the start time: the server rounds both its uptime and its clock to seconds. */
 #define STARTED_S_APART 3
 
 void origin_mysql_init(struct origin_mysql *origin, void (*on_change)(void *, const struct err *),
@@ -15,36 +15,36 @@ void origin_mysql_init(struct origin_mysql *origin, void (*on_change)(void *, co
 {
     memset(origin, 0, sizeof(*origin));
     pthread_mutex_init(&origin->lock, NULL);
-    origin->turn = 1;
+    origin->term = 1;
     origin->on_change = on_change;
     origin->ctx = ctx;
 }
 
 void origin_mysql_done(struct origin_mysql *origin)
 {
-    if (origin->turn > 0)
+    if (origin->term > 0)
         pthread_mutex_destroy(&origin->lock);
-    origin->turn = 0;
+    origin->term = 0;
 }
 
 void origin_mysql_begin(struct origin_mysql *origin)
 {
     pthread_mutex_lock(&origin->lock);
     origin->noted = false;
-    origin->turn++;
+    origin->term++;
     pthread_mutex_unlock(&origin->lock);
 }
 
-void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *turn)
+void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *term)
 {
     uint64_t now;
 
     pthread_mutex_lock(&origin->lock);
-    now = origin->turn;
+    now = origin->term;
     pthread_mutex_unlock(&origin->lock);
-    if (*turn == now)
+    if (*term == now)
         return;
-    *turn = now;
+    *term = now;
     db_disconnect(db);
 }
 
@@ -66,7 +66,7 @@ static bool is_same(const struct db_origin *one, const struct db_origin *other)
            llabs((long long)(one->started_s - other->started_s)) <= STARTED_S_APART;
 }
 
-static enum rc compare(void *ctx, const struct db_origin *met, struct err *err)
+static enum rc compare_database(void *ctx, const struct db_origin *met, struct err *err)
 {
     struct origin_mysql *origin = ctx;
     struct db_origin known;
@@ -81,14 +81,15 @@ static enum rc compare(void *ctx, const struct db_origin *met, struct err *err)
     if (is_same(&known, met))
         return RC_OK;
     if (strcmp(known.server, met->server) == 0)
-        err_set(&why, "the database %s was started again", met->server);
+        err_set(&why, "the database %s was restarted", met->server);
     else
-        err_set(&why, "the database is %s now, and was %s", met->server, known.server);
+        err_set(&why, "the database is now %s, it was %s before", met->server, known.server);
     origin->on_change(origin->ctx, &why);
-    return err_fail(err, RC_RETRY, 0, "%s: the lane begins anew", why.text);
+    return err_fail(err, RC_RETRY, 0, "%s: the lane drops its rows in flight and starts again",
+                    why.text);
 }
 
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db)
 {
-    db_on_connect(db, compare, origin);
+    db_on_connect(db, compare_database, origin);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The database that the rows under way in one lane were read from. A server that was started again,
- * or another one in its place, may have lost its last transactions; a seq that was read before may
- * stand for another row there, and deleting that would lose it. So the connections of a lane refuse
- * every database but the one that was noted, until the lane begins anew. Any thread. */
+/* The database that the rows in flight of one lane were read from. A restarted server, or another
+ * server in its place, may have lost its last transactions: a seq that was read before may belong
+ * to another row now, and deleting that row would lose an event.
+ *
+ * Invariant: between two calls of origin_mysql_begin() the guarded connections of a lane use one
+ * database only, the one that the first of them met. A connection to another one is refused.
+ * Guarded by tests/e2e/test_failover.py. Any thread. */
 #ifndef OUTBOX_RELAY_ORIGIN_MYSQL_H
 #define OUTBOX_RELAY_ORIGIN_MYSQL_H
 
@@ -14,31 +17,34 @@
 #include <stdint.h>
 
 struct origin_mysql {
-    pthread_mutex_t lock; /* guards noted, turn and origin */
+    pthread_mutex_t lock; /* guards noted, term and origin */
     bool noted;
-    uint64_t turn; /* counts the beginnings */
+    uint64_t term; /* number of calls of origin_mysql_begin(), plus 1 */
     struct db_origin origin;
     void (*on_change)(void *ctx, const struct err *why);
     void *ctx;
 };
 
-/* on_change is told of each connection to another database, before that is refused (RC_RETRY). */
+/* Borrows ctx until origin_mysql_done(). on_change is called, on the connecting thread, for each
+ * connection to another database before that connection is refused with RC_RETRY. */
 void origin_mysql_init(struct origin_mysql *origin, void (*on_change)(void *, const struct err *),
                        void *ctx);
 void origin_mysql_done(struct origin_mysql *origin);
 
-/* The next database that one of the guarded connections meets is the right one. Nothing may be
- * under way. */
+/* Accepts the next database that a guarded connection meets. The lane may have no row in flight. */
 void origin_mysql_begin(struct origin_mysql *origin);
 
-/* Makes db connect anew where it is connected since an earlier beginning; *turn is the caller's, 0
- * at first. */
-void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *turn);
+/* Disconnects db when its connection is older than the last origin_mysql_begin(), so that the next
+ * statement connects again and is compared. *term belongs to the caller, one for each db, 0 at
+ * first. */
+void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *term);
 
-/* A number that stands for the server that was noted, the same in every lane; 0 before. */
+/* Returns a number that identifies the accepted server, the same in every lane; 0 before one is
+ * accepted. */
 uint64_t origin_mysql_server(struct origin_mysql *origin);
 
-/* From now on each connection of db is compared. */
+/* Compares every later connection of db with the accepted database. db keeps a pointer to origin.
+ */
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db);
 
 #endif

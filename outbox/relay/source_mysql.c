@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Longest id, aggregatetype, aggregateid and type, in bytes. */
+/* Bound of id, aggregatetype, aggregateid and type, in bytes each. */
 #define TEXT_BYTES_MAX 1024
 
 #define PROBE_SEQS_MAX 1000
@@ -27,7 +27,7 @@ enum column {
     COLUMN_EPOCH,
 };
 
-static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
+static enum rc run_query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
 {
     if (source->sql.failed)
         return err_fail(err, RC_FATAL, 0, "table %s: the statement does not fit into memory",
@@ -35,7 +35,7 @@ static enum rc query(struct source_mysql *source, db_on_row on_row, void *ctx, s
     return db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
 }
 
-static enum rc number_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc take_number(void *ctx, const struct db_row *row, struct err *err)
 {
     (void)err;
     *(int64_t *)ctx = db_column_i64(row, 0);
@@ -53,14 +53,16 @@ static enum rc has_column(struct source_mysql *source, const char *column, bool 
                                "= DATABASE() AND table_name = ");
     db_put_text(source->db, &source->sql, source->table, strlen(source->table));
     buf_print(&source->sql, " AND column_name = '%s'", column);
-    rc = query(source, number_on_row, &count, err);
+    rc = run_query(source, take_number, &count, err);
     *has = count > 0;
     return rc;
 }
 
-/* Bytes that may be many are not sent when they are too many; the others are cut where that is
- * seen. The two columns that Debezium's table need not have are NULL where they are missing. */
-static enum rc columns_make(struct source_mysql *source, struct err *err)
+/* Builds the SELECT list once for each session. An oversized payload or headers column is replaced
+ * by NULL beside its length; the other texts are cut one byte behind their bound, so that
+ * take_text() can tell. headers and created_at are NULL when the table lacks them, as Debezium's
+ * table may. */
+static enum rc make_columns(struct source_mysql *source, struct err *err)
 {
     static const char *const texts[] = {"id", "aggregatetype", "aggregateid", "type"};
     unsigned long long max = source->row_bytes_max;
@@ -95,7 +97,7 @@ static enum rc columns_make(struct source_mysql *source, struct err *err)
     return RC_OK;
 }
 
-/* The table is in the order of seq; telling so keeps a small one from being read whole. */
+/* FORCE INDEX keeps the server from scanning a small table as a whole. */
 static void put_from(struct source_mysql *source)
 {
     buf_text_put(&source->sql, " FROM ");
@@ -126,7 +128,7 @@ static enum rc source_begin(void *ctx, struct err *err)
     struct source_mysql *source = ctx;
 
     origin_mysql_begin(source->origin);
-    origin_mysql_renew(source->origin, source->db, &source->turn);
+    origin_mysql_renew(source->origin, source->db, &source->term);
     return db_connect(source->db, err);
 }
 
@@ -151,7 +153,7 @@ static bool take_text(struct relay_row *out, struct bytes *text, const struct db
     return text->len <= TEXT_BYTES_MAX;
 }
 
-static void row_make(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max)
+static void make_row(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max)
 {
     bool fits;
 
@@ -174,12 +176,12 @@ static void row_make(struct relay_row *out, const struct db_row *row, uint64_t r
     out->read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]);
 }
 
-static enum rc reading_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc pass_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct relay_row out;
 
-    row_make(&out, row, reading->source->row_bytes_max);
+    make_row(&out, row, reading->source->row_bytes_max);
     if (reading->on_row(reading->ctx, &out))
         return RC_OK;
     reading->ended = true;
@@ -191,7 +193,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
 {
     struct source_mysql *source = ctx;
     struct reading reading = {source, on_row, on_row_ctx, false};
-    enum rc rc = columns_make(source, err);
+    enum rc rc = make_columns(source, err);
 
     if (rc == RC_OK) {
         buf_reset(&source->sql);
@@ -200,7 +202,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
         put_from(source);
         put_ranges(&source->sql, ranges, count);
         buf_print(&source->sql, " ORDER BY seq LIMIT %zu", rows_max);
-        rc = query(source, reading_on_row, &reading, err);
+        rc = run_query(source, pass_row, &reading, err);
     }
     if (rc == RC_REJECT && reading.ended)
         return RC_OK;
@@ -209,7 +211,7 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
     return rc;
 }
 
-static enum rc flag_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc set_flag(void *ctx, const struct db_row *row, struct err *err)
 {
     (void)row;
     (void)err;
@@ -217,7 +219,7 @@ static enum rc flag_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-static uint64_t seqs_in(const struct seq_range *ranges, size_t count)
+static uint64_t count_seqs(const struct seq_range *ranges, size_t count)
 {
     uint64_t sum = 0;
 
@@ -226,14 +228,14 @@ static uint64_t seqs_in(const struct seq_range *ranges, size_t count)
     return sum;
 }
 
-/* A range also locks the record behind it, so that it may look busy when it is not; few seqs are
- * looked up one by one. MySQL wants to be told which table is meant, MariaDB cannot be told. */
+/* A range also locks the record behind it, and may therefore look busy when it is not: up to
+ * PROBE_SEQS_MAX seqs are looked up one by one. MySQL requires FOR UPDATE OF, MariaDB lacks it. */
 static void put_probe(struct source_mysql *source, const struct seq_range *ranges, size_t count)
 {
     struct buf *sql = &source->sql;
 
     buf_reset(sql);
-    if (seqs_in(ranges, count) <= PROBE_SEQS_MAX) {
+    if (count_seqs(ranges, count) <= PROBE_SEQS_MAX) {
         buf_text_put(sql, "SELECT o.seq FROM ");
         source_mysql_put_join(sql, source->table, ranges, count);
         buf_text_put(sql, db_server_kind(source->db) == DB_MYSQL ? " LIMIT 1 FOR UPDATE OF o NOWAIT"
@@ -246,7 +248,7 @@ static void put_probe(struct source_mysql *source, const struct seq_range *range
     buf_text_put(sql, " ORDER BY seq LIMIT 1 FOR UPDATE NOWAIT");
 }
 
-/* MariaDB tells a NOWAIT that met a lock as a lock time-out, MySQL with a code of its own. */
+/* When NOWAIT meets a lock, MariaDB reports a lock time-out and MySQL a code of its own. */
 static bool is_busy(enum rc rc, const struct err *err)
 {
     return rc == RC_RETRY &&
@@ -265,13 +267,13 @@ static enum rc source_probe(void *ctx, const struct seq_range *ranges, size_t co
     if (rc != RC_OK)
         return rc;
     put_probe(source, ranges, count);
-    rc = query(source, flag_on_row, found, &own);
+    rc = run_query(source, set_flag, found, &own);
     *busy = is_busy(rc, &own);
     if (rc == RC_OK || *busy)
         return RC_OK;
     if (err)
         *err = own;
-    err_wrap(err, "looking for writers in %s", source->table);
+    err_wrap(err, "probing %s for open transactions", source->table);
     return rc;
 }
 
@@ -287,7 +289,7 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
                              writers, err);
 }
 
-static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc take_look(void *ctx, const struct db_row *row, struct err *err)
 {
     struct source_look *look = ctx;
 
@@ -300,21 +302,21 @@ static enum rc look_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* Asked only while there is a row above: the server goes down from the highest seq, past every
- * deleted row and every bound, until it meets one. */
-static enum rc look_newest(struct source_mysql *source, struct source_look *look, struct err *err)
+/* Called only when a row above the bound exists: MAX(seq) reads down from the highest seq, past
+ * every deleted row that is not purged yet, until it finds a row. */
+static enum rc read_newest(struct source_mysql *source, struct source_look *look, struct err *err)
 {
     buf_reset(&source->sql);
     buf_text_put(&source->sql, "SELECT MAX(seq) FROM ");
     db_put_name(&source->sql, source->table);
-    return query(source, number_on_row, &look->newest_seq, err);
+    return run_query(source, take_number, &look->newest_seq, err);
 }
 
 static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source_look *look,
                            struct err *err)
 {
     struct source_mysql *source = ctx;
-    enum rc rc = columns_make(source, err);
+    enum rc rc = make_columns(source, err);
 
     memset(look, 0, sizeof(*look));
     if (rc != RC_OK)
@@ -334,13 +336,13 @@ static enum rc source_look(void *ctx, int64_t from, int64_t above, struct source
     buf_text_put(&source->sql, "seq >= ");
     buf_i64(&source->sql, from);
     buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
-    rc = query(source, look_on_row, look, err);
-    return rc == RC_OK && look->newest_seq > 0 ? look_newest(source, look, err) : rc;
+    rc = run_query(source, take_look, look, err);
+    return rc == RC_OK && look->newest_seq > 0 ? read_newest(source, look, err) : rc;
 }
 
-/* MySQL keeps what information_schema says of a table for a day, unless the session says otherwise;
- * MariaDB always asks the table. */
-static enum rc statistics_expire(struct source_mysql *source, struct err *err)
+/* MySQL caches the statistics of a table in information_schema for a day unless the session
+ * disables that; MariaDB does not cache them. */
+static enum rc disable_statistics_cache(struct source_mysql *source, struct err *err)
 {
     enum rc rc = db_connect(source->db, err);
 
@@ -353,12 +355,13 @@ static enum rc statistics_expire(struct source_mysql *source, struct err *err)
     return rc;
 }
 
-/* The value is above every seq that was ever given out, whether its row is there or not. */
+/* The table's next AUTO_INCREMENT value is above every seq given out, even if its row is deleted.
+ */
 static enum rc source_restart(void *ctx, int64_t below, struct source_restart *restart,
                               struct err *err)
 {
     struct source_mysql *source = ctx;
-    enum rc rc = statistics_expire(source, err);
+    enum rc rc = disable_statistics_cache(source, err);
 
     memset(restart, 0, sizeof(*restart));
     if (rc != RC_OK)
@@ -367,7 +370,7 @@ static enum rc source_restart(void *ctx, int64_t below, struct source_restart *r
     buf_text_put(&source->sql, "SELECT auto_increment FROM information_schema.tables WHERE "
                                "table_schema = DATABASE() AND table_name = ");
     db_put_text(source->db, &source->sql, source->table, strlen(source->table));
-    rc = query(source, number_on_row, &restart->next_seq, err);
+    rc = run_query(source, take_number, &restart->next_seq, err);
     if (rc != RC_OK || below == 0)
         return rc;
     buf_reset(&source->sql);
@@ -376,7 +379,7 @@ static enum rc source_restart(void *ctx, int64_t below, struct source_restart *r
     buf_text_put(&source->sql, "seq < ");
     buf_i64(&source->sql, below);
     buf_text_put(&source->sql, " ORDER BY seq LIMIT 1");
-    return query(source, number_on_row, &restart->low_seq, err);
+    return run_query(source, take_number, &restart->low_seq, err);
 }
 
 static enum rc source_nodes(void *ctx, struct source_nodes *nodes, struct err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The outbox table of one lane, read through a connection of its own. Needs SELECT and DELETE on
- * it; PROCESS helps to close gaps early. The reader's thread. */
+/* The adapter that reads the outbox table of one lane, on a connection of its own. Requires SELECT
+ * and DELETE on the table; with PROCESS gaps are closed earlier. Only the reader's thread uses it,
+ * except source_mysql_put_join(). */
 #ifndef OUTBOX_RELAY_SOURCE_MYSQL_H
 #define OUTBOX_RELAY_SOURCE_MYSQL_H
 
@@ -17,30 +18,34 @@
 struct source_mysql {
     struct db *db;
     struct origin_mysql *origin;
-    uint64_t turn; /* of the origin */
+    uint64_t term; /* see origin_mysql_renew() */
     struct writers_mysql *writers;
-    const char *table; /* in relay_lease, too */
+    const char *table; /* its name, also the key in relay_lease */
     uint64_t row_bytes_max;
     struct buf sql;
-    struct buf columns; /* what is selected, for the session of columns_session */
+    struct buf columns; /* the SELECT list, valid for the session columns_session */
     uint64_t columns_session;
     bool has_created_at;
-    uint64_t statistics_session; /* for which information_schema is not cached */
+    uint64_t statistics_session; /* the session whose statistics cache was disabled */
 };
 
-/* Borrows table, origin, writers and settings. RC_FATAL: no memory. */
+/* Borrows table, origin, writers and settings until source_mysql_close(). Does not connect yet.
+ * RC_FATAL: no memory. */
 enum rc source_mysql_open(struct source_mysql *source, const char *table,
                           struct origin_mysql *origin, struct writers_mysql *writers,
                           const struct settings *settings, struct err *err);
+
+/* Accepts a zeroed source. */
 void source_mysql_close(struct source_mysql *source);
 
+/* The ops (relay_ops.h) are valid while source is open. */
 struct source source_mysql_ops(struct source_mysql *source);
 
-/* For adapters that look up rows of an outbox table one by one: appends what stands between FROM
- * and the end of the join; the table is called o in it. A list of values in WHERE may be found by
- * reading the whole table when that is small, and a statement that locks then waits for rows it
- * does not want. A join from a list looks up each by its key and touches nothing else, on both
- * servers. Any thread. */
+/* Appends the text after FROM of a statement that looks up single rows of an outbox table: a join
+ * of the seqs of the ranges with the table, which has the alias o. Both servers may execute a list
+ * of values in WHERE as a scan of the whole table when that is small, and a locking statement then
+ * waits for unrelated rows. The join looks up each row by its primary key and touches no other row.
+ * Any thread. */
 void source_mysql_put_join(struct buf *sql, const char *table, const struct seq_range *ranges,
                            size_t count);
 

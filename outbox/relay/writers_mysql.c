@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Read-only transactions are listed with numbers from here on, or 0: they have written nothing. */
+/* Read-only transactions, which have written nothing, are listed with 0 or numbers from this one
+ * on. */
 #define WRITER_ID_END "281474976710656"
 
 void writers_mysql_init(struct writers_mysql *writers)
@@ -40,9 +41,10 @@ bool writers_mysql_take(struct writers_mysql *writers, uint64_t server, int64_t 
     return ask;
 }
 
-/* An account that may not see the list hears nothing but answers that do not count: in the end they
- * replace what was known. */
-static int64_t give_unseen(struct writers_mysql *writers, int64_t now_ms)
+/* Counts an unknown answer. An account without the privilege gets only unknown answers: after
+ * WRITERS_UNSEEN_MAX of them the last known answer is dropped. Returns the time of the next query.
+ */
+static int64_t count_unknown(struct writers_mysql *writers, int64_t now_ms)
 {
     if (++writers->unseen < WRITERS_UNSEEN_MAX)
         return now_ms + WRITERS_AGAIN_MS;
@@ -64,12 +66,12 @@ void writers_mysql_give(struct writers_mysql *writers, uint64_t server, int64_t 
         writers->unseen = 0;
         writers->ask_at_ms = now_ms + WRITERS_EVERY_MS;
     } else {
-        writers->ask_at_ms = give_unseen(writers, now_ms);
+        writers->ask_at_ms = count_unknown(writers, now_ms);
     }
     pthread_mutex_unlock(&writers->lock);
 }
 
-static enum rc on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc take_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct source_writers *answer = ctx;
 
@@ -80,11 +82,10 @@ static enum rc on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* MySQL's list of transactions holds the text of what they are doing: none of it can be read while
- * one of them runs a statement with bytes that are no text, as a binary literal may be. And an
- * account without the right PROCESS gets an error from one server and an empty list from the other.
- * Both are answers that do not count. */
-static enum rc list_read(struct db *db, uint64_t number, struct source_writers *answer,
+/* MySQL's list contains the text of each running statement, and cannot be read while one of them
+ * contains invalid text, such as a binary literal. An account without the privilege PROCESS gets an
+ * error from one server and an empty list from the other. All three cases are unknown answers. */
+static enum rc read_list(struct db *db, uint64_t number, struct source_writers *answer,
                          struct err *err)
 {
     char sql[512];
@@ -97,7 +98,7 @@ static enum rc list_read(struct db *db, uint64_t number, struct source_writers *
              " - 1, trx_id + 0, NULL)), SUM(trx_mysql_thread_id = CONNECTION_ID() AND trx_query "
              "LIKE 'SELECT %" PRIu64 ",%%') FROM information_schema.innodb_trx",
              number, number);
-    rc = db_query(db, sql, strlen(sql), on_row, answer, &own);
+    rc = db_query(db, sql, strlen(sql), take_row, answer, &own);
     if (rc == RC_OK || (rc != RC_RETRY && (own.code == DB_CANNOT_CONVERT || rc == RC_FATAL)))
         return RC_OK;
     if (err)
@@ -105,8 +106,9 @@ static enum rc list_read(struct db *db, uint64_t number, struct source_writers *
     return rc;
 }
 
-/* A transaction that has read something stands in the list itself. */
-static enum rc ask(struct db *db, uint64_t number, struct source_writers *answer, struct err *err)
+/* Reads a row first: the list contains only transactions that have accessed a table. */
+static enum rc query_writers(struct db *db, uint64_t number, struct source_writers *answer,
+                             struct err *err)
 {
     int64_t epoch = 0;
     enum rc rc = db_begin(db, err);
@@ -116,7 +118,7 @@ static enum rc ask(struct db *db, uint64_t number, struct source_writers *answer
     if (rc == RC_OK)
         rc = db_number(db, "SELECT epoch FROM relay_lease LIMIT 1", &epoch, NULL, err);
     if (rc == RC_OK)
-        rc = list_read(db, number, answer, err);
+        rc = read_list(db, number, answer, err);
     if (db_in_transaction(db))
         db_rollback(db);
     return rc;
@@ -125,15 +127,15 @@ static enum rc ask(struct db *db, uint64_t number, struct source_writers *answer
 enum rc writers_mysql_ask(struct writers_mysql *writers, struct db *db, uint64_t server,
                           struct source_writers *answer, struct err *err)
 {
-    struct source_writers heard;
+    struct source_writers fresh;
     uint64_t number = 0;
     enum rc rc;
 
     if (!writers_mysql_take(writers, server, os_now_ms(), answer, &number))
         return RC_OK;
-    rc = ask(db, number, &heard, err);
-    writers_mysql_give(writers, server, os_now_ms(), rc == RC_OK ? &heard : NULL);
-    if (rc == RC_OK && heard.known)
-        *answer = heard;
+    rc = query_writers(db, number, &fresh, err);
+    writers_mysql_give(writers, server, os_now_ms(), rc == RC_OK ? &fresh : NULL);
+    if (rc == RC_OK && fresh.known)
+        *answer = fresh;
     return rc;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which transactions are open on the server, asked once for all lanes of a process. The servers
- * renew information_schema.innodb_trx only after nobody has read it for 100 ms: lanes that ask one
- * by one can keep the list old for each other without end. So one lane asks at a time, at most once
- * in WRITERS_EVERY_MS, and all of them share its answer.
+/* The open transactions of the server, queried once for all lanes of a process. The servers refresh
+ * information_schema.innodb_trx only when no session has read it for 100 ms, so lanes that query it
+ * one by one can keep it stale for each other without end. Therefore one lane queries at a time, at
+ * most once in WRITERS_EVERY_MS, and all lanes share its answer.
  *
- * Invariant: an answer was taken by the server after its asked_ms. It counts only when it shows the
- * very statement that asked, by its number; a list that was kept from before does not, whoever has
- * read it. A gap that was first seen later than asked_ms must not be judged by the answer; that is
- * for the gap closer to see to. Any thread, each with a db of its own. */
+ * Invariant: the server made the list of a known answer after the answer's asked_ms. An answer
+ * counts as known only when its list contains the statement that queried it, by the statement's
+ * number; a list that the server had cached before does not contain it. The gap closer must not
+ * apply an answer to a gap that it saw first after asked_ms. Guarded by tests/unit/test_writers.c.
+ * Any thread, each with a db of its own. */
 #ifndef OUTBOX_RELAY_WRITERS_MYSQL_H
 #define OUTBOX_RELAY_WRITERS_MYSQL_H
 
@@ -20,34 +21,36 @@
 #include <stdint.h>
 
 #define WRITERS_EVERY_MS 1000
-/* An old list: the next question comes when a server that nobody asks has renewed it. */
+/* Pause after a cached list: the server refreshes the list meanwhile. */
 #define WRITERS_AGAIN_MS 230
-/* After so many answers that were no use the server is left alone for longer. */
+/* After this many unknown answers in a row the queries pause for WRITERS_REST_MS. */
 #define WRITERS_UNSEEN_MAX 10
 #define WRITERS_REST_MS 30000
 
 struct writers_mysql {
-    pthread_mutex_t lock; /* guards what follows; not held while the server is asked */
-    bool asking;          /* one lane is */
-    int64_t ask_at_ms;    /* not before */
+    pthread_mutex_t lock; /* guards all fields below; not held during a query */
+    bool asking;          /* a lane is querying */
+    int64_t ask_at_ms;    /* earliest time of the next query */
     uint64_t number;      /* of the next statement */
-    unsigned unseen;      /* answers in a row that did not count */
-    uint64_t server;      /* which one answer tells of, as its caller numbers servers */
+    unsigned unseen;      /* unknown answers in a row */
+    uint64_t server;      /* the server of answer, by origin_mysql_server() */
     struct source_writers answer;
 };
 
 void writers_mysql_init(struct writers_mysql *writers);
 void writers_mysql_done(struct writers_mysql *writers);
 
-/* The newest answer about this server, and a new one when it is time and nobody else is asking.
- * known is false while there is none. db leads to the server and is outside of a transaction.
- * Anything but RC_OK: asking failed, and another lane may try. */
+/* Copies the newest answer about this server to *answer, after querying a new one when that is due
+ * and no other lane is querying. answer->known is false while there is none. db is connected to the
+ * server and outside of a transaction. Other results than RC_OK: the query failed, and the next
+ * caller may try again after WRITERS_AGAIN_MS. */
 enum rc writers_mysql_ask(struct writers_mysql *writers, struct db *db, uint64_t server,
                           struct source_writers *answer, struct err *err);
 
-/* Parts of the above. take: true when the caller is to ask, with a statement of this number; it
- * must give then. Copies the newest answer about this server either way. give: what was heard,
- * asked for at asked_ms; NULL when asking failed. */
+/* The two halves of writers_mysql_ask(), for tests. writers_mysql_take() copies the newest answer
+ * about this server and returns true when the caller has to query, with a statement that contains
+ * *number, and then to call writers_mysql_give() with the new answer, or NULL when the query
+ * failed. */
 bool writers_mysql_take(struct writers_mysql *writers, uint64_t server, int64_t now_ms,
                         struct source_writers *answer, uint64_t *number);
 void writers_mysql_give(struct writers_mysql *writers, uint64_t server, int64_t now_ms,
