@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows waiting for the broker use this much memory at most, unless a single one needs more. */
+/* Bound of librdkafka's send queue, unless a single row needs more. */
 #define QUEUE_KIB 16384
 
 #define TOPIC_WAIT_MS 5000
 
-/* A topic's configuration is asked for when the topic is opened, and again this often. */
+/* Topic configurations are read when a topic is opened, and again every CONFIG_EVERY_MS. */
 #define CONFIG_WAIT_MS 1000
 #define CONFIG_EVERY_MS 300000
 
@@ -26,20 +26,20 @@
 
 #define HEADERS_EXPECTED 12
 
-/* What a partition knows of the producer. */
+/* New: no record sent; first: the first record is in flight; known: it was acknowledged. */
 enum { PRIMED_NEW, PRIMED_FIRST, PRIMED_KNOWN };
 
-/* Its handle carries it as the topic's opaque. */
+/* The opaque of its topic handle. */
 struct primed_topic {
     rd_kafka_topic_t *handle;
     struct primed_topic *next;
     int32_t (*partitioner)(const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *);
     int32_t count;
-    int32_t known;   /* of count */
+    int32_t known;   /* partitions in the state PRIMED_KNOWN */
     uint8_t *states; /* of each partition */
 };
 
-/* Those of librdkafka that put a key where it always is. */
+/* librdkafka's partitioners that map equal keys to equal partitions. */
 static const struct {
     const char *name;
     int32_t (*partitioner)(const rd_kafka_topic_t *, const void *, size_t, int32_t, void *, void *);
@@ -52,13 +52,13 @@ static const struct {
     {"fnv1a", rd_kafka_msg_partitioner_fnv1a},
 };
 
-/* Numbers that depend on settings, as texts. */
+/* Numbers that depend on settings, formatted for librdkafka. */
 struct limits {
     char message_bytes[24];
     char queue_kib[24];
 };
 
-static void limits_make(struct limits *limits, const struct settings *settings)
+static void make_limits(struct limits *limits, const struct settings *settings)
 {
     int64_t bytes = settings->relay.row_bytes_max + PRODUCER_RECORD_EXTRA;
     int64_t kib = bytes / 1024 + 1024;
@@ -68,19 +68,19 @@ static void limits_make(struct limits *limits, const struct settings *settings)
              kib > QUEUE_KIB ? kib : QUEUE_KIB);
 }
 
-/* The gapless guarantee makes a request that is refused stop all that were sent after it, which is
- * what keeps a key's later rows from passing a refused one, where the partition knows the producer
- * (struct primed); the sender resets the producer then. It does not cover time-outs: librdkafka
- * drops the late record and sends the younger ones. So there are none, and the sender gives up all
- * together.
+/* enable.gapless.guarantee: a refused request stops all requests sent after it, so that a key's
+ * later rows cannot overtake a refused one, provided the partition knows the producer (struct
+ * primed). The sender then resets the producer. The guarantee does not cover time-outs: librdkafka
+ * drops the late record and sends the later ones. Therefore records have no time-out, and the
+ * sender gives up all records in flight together.
  *
- * No linger: what the reader brings in one look is queued faster than one request is made, and more
- * gathers while requests are under way. */
-static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings, struct err *err)
+ * linger.ms = 0: the rows of one read are queued faster than one request is made, and more rows
+ * gather while requests are in flight. */
+static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings, struct err *err)
 {
     struct limits limits;
 
-    limits_make(&limits, settings);
+    make_limits(&limits, settings);
     const struct kafka_default defaults[] = {
         {"enable.gapless.guarantee", "true", "a refused record must not be overtaken by its key"},
         {"message.timeout.ms", "0",
@@ -95,8 +95,8 @@ static enum rc conf_make(rd_kafka_conf_t **conf, const struct settings *settings
                               err);
 }
 
-/* Largest batch that every topic opened so far takes, in bytes. */
-static int64_t batch_limit(const struct broker_kafka *broker)
+/* Returns the largest batch, in bytes, that every topic opened so far accepts. */
+static int64_t find_batch_limit(const struct broker_kafka *broker)
 {
     int64_t limit = INT64_MAX;
 
@@ -107,12 +107,13 @@ static int64_t batch_limit(const struct broker_kafka *broker)
     return limit > 0 ? limit : 1;
 }
 
-/* A topic refuses a batch that is larger than its max.message.bytes, with all records in it.
- * librdkafka bounds batches for the whole producer, counts them before they are compressed, and
- * lets a single record be larger: whether that is too large compressed, the topic says. */
-static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, struct err *err)
+/* Limits batch.size to the smallest max.message.bytes of the topics, because a topic refuses a
+ * larger batch with all its records. librdkafka has one limit for the whole producer, measures
+ * batches before compression, and lets a single record exceed it: the broker decides whether that
+ * fits compressed. */
+static enum rc limit_batch_size(struct broker_kafka *broker, rd_kafka_conf_t *conf, struct err *err)
 {
-    int64_t limit = batch_limit(broker);
+    int64_t limit = find_batch_limit(broker);
     char text[128] = "";
     size_t size = sizeof(text);
 
@@ -124,13 +125,14 @@ static enum rc batch_bound(struct broker_kafka *broker, rd_kafka_conf_t *conf, s
     broker->batch_bytes_max = limit;
     snprintf(text, sizeof(text), "%" PRId64, limit);
     if (rd_kafka_conf_set(conf, BATCH_SIZE, text, NULL, 0) != RD_KAFKA_CONF_OK)
-        return err_fail(err, RC_FATAL, 0, "kafka." BATCH_SIZE " = %s is not taken", text);
-    if (broker->batch_bytes_said != limit)
+        return err_fail(err, RC_FATAL, 0, "kafka." BATCH_SIZE " = %s: librdkafka refuses the value",
+                        text);
+    if (broker->batch_bytes_logged != limit)
         log_event(LOG_INFO, "batch_size_limited",
                   "lane=%s batch_bytes_max=%s text=\"the smallest max.message.bytes of the lane's "
                   "topics\"",
                   broker->lane->name, text);
-    broker->batch_bytes_said = limit;
+    broker->batch_bytes_logged = limit;
     return RC_OK;
 }
 
@@ -155,7 +157,7 @@ static struct primed_topic *find_primed_topic(const struct primed *primed, const
     return topic;
 }
 
-/* Before the producer's first use of a topic. RC_RETRY: no memory. */
+/* Has to be called before the producer's first use of a topic. RC_RETRY: no memory. */
 static enum rc open_primed_topic(struct primed *primed, rd_kafka_t *kafka, const char *name,
                                  struct err *err)
 {
@@ -182,7 +184,7 @@ static enum rc open_primed_topic(struct primed *primed, rd_kafka_t *kafka, const
     return RC_OK;
 }
 
-/* How many partitions it has; 0: not known, nothing waits then. RC_RETRY: no memory. */
+/* Sets the number of partitions; while it is 0 (unknown), no record waits. RC_RETRY: no memory. */
 static enum rc set_partition_count(struct primed *primed, const char *name, int count,
                                    struct err *err)
 {
@@ -201,7 +203,7 @@ static enum rc set_partition_count(struct primed *primed, const char *name, int 
     return RC_OK;
 }
 
-/* The state of the key's partition; NULL: it does not matter. */
+/* Returns the state of the key's partition; NULL: the record need not wait. */
 static uint8_t *partition_state_of(const rd_kafka_topic_t *handle, struct bytes key)
 {
     const struct primed_topic *topic = rd_kafka_topic_opaque(handle);
@@ -213,10 +215,11 @@ static uint8_t *partition_state_of(const rd_kafka_topic_t *handle, struct bytes 
     return partition >= 0 && partition < topic->count ? &topic->states[partition] : NULL;
 }
 
-/* May a record with this key go out now? A record without a key has no order to keep.
+/* Returns whether a record with this key may be sent now. A record without a key has no order.
  *
- * A topic that has got more partitions puts a key elsewhere than was thought, and the report does
- * not reach the one that waits for it: while nothing is under way, nothing waits. */
+ * When a topic gets more partitions, a record may go to another partition than computed here, and
+ * its report does not reach the state that waits for it. Therefore no record waits while none is in
+ * flight. */
 static bool may_send(const struct primed *primed, const rd_kafka_topic_t *handle, struct bytes key)
 {
     const uint8_t *state = partition_state_of(handle, key);
@@ -251,7 +254,7 @@ static void note_report(struct primed *primed, const rd_kafka_message_t *message
     }
 }
 
-/* Before the producer ends. */
+/* Has to be called before the producer is destroyed. */
 static void close_primed_topics(struct primed *primed)
 {
     while (primed->first) {
@@ -316,8 +319,8 @@ static void broker_reset(void *ctx)
     broker->kafka = NULL;
 }
 
-/* A producer made anew is known to no partition of the topics that were opened for an older one. */
-static enum rc topics_prime(struct broker_kafka *broker, struct err *err)
+/* A new producer is unknown to all partitions of the topics opened for the previous one. */
+static enum rc prime_topics(struct broker_kafka *broker, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -331,7 +334,7 @@ static enum rc topics_prime(struct broker_kafka *broker, struct err *err)
     return rc;
 }
 
-static enum rc ready(struct broker_kafka *broker, struct err *err)
+static enum rc ensure_producer(struct broker_kafka *broker, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256] = "";
@@ -339,9 +342,9 @@ static enum rc ready(struct broker_kafka *broker, struct err *err)
 
     if (broker->kafka)
         return RC_OK;
-    rc = conf_make(&conf, broker->settings, err);
+    rc = make_conf(&conf, broker->settings, err);
     if (rc == RC_OK)
-        rc = batch_bound(broker, conf, err);
+        rc = limit_batch_size(broker, conf, err);
     if (rc != RC_OK) {
         if (conf)
             rd_kafka_conf_destroy(conf);
@@ -353,19 +356,20 @@ static enum rc ready(struct broker_kafka *broker, struct err *err)
     broker->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (!broker->kafka) {
         rd_kafka_conf_destroy(conf);
-        return err_fail(err, RC_FATAL, 0, "kafka: no producer: %s", text);
+        return err_fail(err, RC_FATAL, 0, "kafka: the producer cannot be created: %s", text);
     }
     wake_on_reports(broker);
-    rc = topics_prime(broker, err);
+    rc = prime_topics(broker, err);
     if (rc != RC_OK)
         broker_reset(broker);
     return rc;
 }
 
-/* Only when nothing is under way: what is would be lost with it. */
+/* Resets the producer when its batch limit has changed, but only while no record is in flight,
+ * since records in flight would be lost with it. */
 static void reset_for_limit(struct broker_kafka *broker)
 {
-    int64_t limit = batch_limit(broker);
+    int64_t limit = find_batch_limit(broker);
 
     if (limit > broker->batch_bytes_set)
         limit = broker->batch_bytes_set;
@@ -373,8 +377,8 @@ static void reset_for_limit(struct broker_kafka *broker)
         broker_reset(broker);
 }
 
-/* What the broker does not tell is as it was told last, or as Kafka has it. */
-static void config_take(struct broker_kafka *broker, const char *topic, size_t index, int count)
+/* Values that the broker does not return keep their last value, or Kafka's default. */
+static void read_config(struct broker_kafka *broker, const char *topic, size_t index, int count)
 {
     struct kafka_topic_config config;
     struct err err = {0};
@@ -393,7 +397,7 @@ static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_inde
     const struct settings *settings = broker->settings;
     int64_t wait_ms = settings->relay.lease_ms / 4;
     int count = 0;
-    enum rc rc = ready(broker, err);
+    enum rc rc = ensure_producer(broker, err);
 
     if (rc != RC_OK)
         return RC_RETRY;
@@ -406,7 +410,7 @@ static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_inde
     if (rc == RC_OK)
         rc = set_partition_count(&broker->primed, topic, count, err);
     if (rc == RC_OK)
-        config_take(broker, topic, topic_index, count);
+        read_config(broker, topic, topic_index, count);
     return rc;
 }
 
@@ -421,8 +425,8 @@ static void on_config(void *ctx, const char *topic, const struct kafka_topic_con
     }
 }
 
-/* Two aggregate types may share a topic, and a question names each topic once. */
-static size_t topics_list(const struct broker_kafka *broker, const char **topics)
+/* Lists each topic once: two aggregate types may share a topic. */
+static size_t list_topics(const struct broker_kafka *broker, const char **topics)
 {
     size_t count = 0;
 
@@ -437,7 +441,7 @@ static size_t topics_list(const struct broker_kafka *broker, const char **topics
     return count;
 }
 
-static void configs_refresh(struct broker_kafka *broker, int64_t now_ms)
+static void refresh_configs(struct broker_kafka *broker, int64_t now_ms)
 {
     const char *topics[BROKER_TOPICS_MAX];
     struct err err = {0};
@@ -450,7 +454,7 @@ static void configs_refresh(struct broker_kafka *broker, int64_t now_ms)
     if (now_ms < broker->query_at_ms)
         return;
     broker->query_at_ms = now_ms + CONFIG_EVERY_MS;
-    kafka_config_ask(&broker->query, broker->kafka, topics, topics_list(broker, topics),
+    kafka_config_ask(&broker->query, broker->kafka, topics, list_topics(broker, topics),
                      CONFIG_WAIT_MS, &err);
 }
 
@@ -458,12 +462,12 @@ static void add_header(void *ctx, const char *name, struct bytes value)
 {
     rd_kafka_headers_t *headers = ctx;
 
-    /* Fails only for want of memory, which librdkafka ends the process for by itself. */
+    /* Fails only when memory runs out, and librdkafka then aborts the process by itself. */
     rd_kafka_header_add(headers, name, -1, value.data, (ssize_t)value.len);
 }
 
-static enum rc topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
-                            struct err *err)
+static enum rc open_topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
+                                 struct err *err)
 {
     rd_kafka_topic_t **handle = &broker->topics[index];
 
@@ -481,10 +485,10 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
     int64_t timestamp_ms =
         record_timestamp(row, kafka_topic_older_ms_max(&broker->configs[topic_index]));
     rd_kafka_headers_t *headers = NULL;
-    enum rc rc = ready(broker, err);
+    enum rc rc = ensure_producer(broker, err);
 
     if (rc == RC_OK)
-        rc = topic_handle(broker, topic, topic_index, err);
+        rc = open_topic_handle(broker, topic, topic_index, err);
     if (rc == RC_OK && !may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
         return RC_RETRY;
     if (rc == RC_OK)
@@ -521,7 +525,7 @@ static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_repor
     broker->on_report_ctx = on_report_ctx;
     rd_kafka_poll(broker->kafka, 0);
     broker->on_report = NULL;
-    configs_refresh(broker, os_now_ms());
+    refresh_configs(broker, os_now_ms());
     if (!broker->kafka)
         return RC_OK;
     code = rd_kafka_fatal_error(broker->kafka, text, sizeof(text));
@@ -546,7 +550,7 @@ static void broker_purge(void *ctx)
 enum rc broker_kafka_check(const struct settings *settings, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
-    enum rc rc = conf_make(&conf, settings, err);
+    enum rc rc = make_conf(&conf, settings, err);
 
     if (rc == RC_OK)
         rd_kafka_conf_destroy(conf);

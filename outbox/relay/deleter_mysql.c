@@ -12,22 +12,23 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From this length on a run is deleted as a range, which is two to three times as fast. */
+/* Shortest run of seqs that is deleted as a range: two to three times as fast (measured). */
 #define RUN_MIN 200
 
-/* Somebody who locks a published row must not hold up all others for the server's 50 s. */
+/* Bounds the wait for a published row that another session locks; the server's default is 50 s. */
 #define LOCK_WAIT "SET SESSION innodb_lock_wait_timeout = 2"
 
-/* Rows of one call. */
+/* Rows of one call of move_rows. */
 #define MOVES_ROWS_MAX 100
 
 #define SCENE "publish"
 #define HANDLER "kafka"
 #define ORIGIN "relay"
-#define ID_BYTES_MAX 255 /* of an event id as idempotency key */
+#define ID_BYTES_MAX 255 /* of an event id that is used as the idempotency key */
 
-/* A holder that freezes between two statements lets go of the lease's row, so that another relay
- * can take the lane. */
+/* wait_timeout of the session: when the process freezes between two statements of a move, the
+ * server ends the session and releases the lock on the lease row, so that another relay can take
+ * the lane. */
 #define SILENT_MS_MAX 15000
 
 enum column {
@@ -40,7 +41,7 @@ enum column {
     COLUMN_NOW,
 };
 
-static void put(struct deleter_mysql *deleter, const char *sql)
+static void put_sql(struct deleter_mysql *deleter, const char *sql)
 {
     buf_text_put(&deleter->sql, sql);
 }
@@ -69,12 +70,12 @@ static enum rc set_up_session(struct deleter_mysql *deleter, struct err *err)
     return rc;
 }
 
-/* Asked before, not in the deletion itself: there the servers would lock the lease's row, and the
- * lease could not be kept meanwhile. A deletion that comes too late does no harm, since its rows
- * are in Kafka whoever holds the lane; the fence keeps a relay that was away for long from going
- * on as if nothing had happened. */
-static enum rc look_at_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
-                             struct err *err)
+/* Checks the lease before a deletion, not within it: the servers would lock the lease row there,
+ * and the lease could not be renewed meanwhile. A deletion after the lease was lost is harmless,
+ * since its rows are in Kafka whichever instance holds the lane; the fence stops a relay that was
+ * suspended for long. */
+static enum rc check_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
+                           struct err *err)
 {
     struct buf *sql = &deleter->sql;
     int64_t now = 0;
@@ -96,12 +97,13 @@ static bool is_long(const struct seq_range *range)
     return range->to - range->from + 1 >= RUN_MIN;
 }
 
-/* A deletion must not wait for writers: one of them may keep its transaction open for hours.
+/* Deletes the long ranges, each without its last row.
  *
- * Both servers lock the record behind a range, too, and that may be a row not committed yet. So a
- * range ends before its last row, which is still there. One range in one statement is always read
- * from the primary key; several of them, or a list of values, may be found by reading the whole
- * table, locking its other rows on the way. */
+ * Invariant: a deletion never waits for a writer, which may keep its transaction open for hours.
+ * Both servers also lock the record behind a range, and that may be an uncommitted row. So the
+ * range ends before its last row, which still exists. A statement with one range always reads the
+ * primary key; with several ranges or a list of values the server may scan the table and lock its
+ * other rows. */
 static enum rc delete_runs(struct deleter_mysql *deleter, const struct seq_range *ranges,
                            size_t count, struct err *err)
 {
@@ -123,7 +125,7 @@ static enum rc delete_runs(struct deleter_mysql *deleter, const struct seq_range
     return rc;
 }
 
-/* All other rows. */
+/* Deletes the rows that delete_runs() left: short ranges, and the last row of each long one. */
 static enum rc delete_single(struct deleter_mysql *deleter, const struct seq_range *ranges,
                              size_t count, struct err *err)
 {
@@ -148,7 +150,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 
     *fenced = false;
     if (rc == RC_OK)
-        rc = look_at_lease(deleter, epoch, fenced, err);
+        rc = check_lease(deleter, epoch, fenced, err);
     if (rc == RC_OK && !*fenced)
         rc = delete_runs(deleter, ranges, count, err);
     if (rc == RC_OK && !*fenced)
@@ -158,7 +160,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     return rc;
 }
 
-static enum rc on_column(void *ctx, const struct db_row *row, struct err *err)
+static enum rc take_column(void *ctx, const struct db_row *row, struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
     const char *set = row->columns[1];
@@ -174,16 +176,18 @@ static enum rc on_column(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* The two columns that Debezium's table need not have, and what the payload's text is in. */
-static enum rc look_at_columns(struct deleter_mysql *deleter, struct err *err)
+/* Finds out whether the table has the columns headers and created_at, which Debezium's table may
+ * lack, and whether the payload has to be converted to utf8mb4. */
+static enum rc read_columns(struct deleter_mysql *deleter, struct err *err)
 {
     deleter->has_headers = deleter->has_created_at = deleter->payload_converted = false;
     buf_reset(&deleter->sql);
-    put(deleter, "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
-                 "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
+    put_sql(deleter,
+            "SELECT LOWER(column_name), LOWER(character_set_name) FROM "
+            "information_schema.columns WHERE table_schema = DATABASE() AND table_name = ");
     put_text(deleter, deleter->table);
-    put(deleter, " AND column_name IN ('payload', 'headers', 'created_at')");
-    return db_query_buf(deleter->db, &deleter->sql, on_column, deleter, err);
+    put_sql(deleter, " AND column_name IN ('payload', 'headers', 'created_at')");
+    return db_query_buf(deleter->db, &deleter->sql, take_column, deleter, err);
 }
 
 static enum rc set_up_moves(struct deleter_mysql *deleter, struct err *err)
@@ -200,13 +204,13 @@ static enum rc set_up_moves(struct deleter_mysql *deleter, struct err *err)
               silent_ms >= 1000 ? silent_ms / 1000 : 1);
     rc = run_sql(deleter, err);
     if (rc == RC_OK)
-        rc = look_at_columns(deleter, err);
+        rc = read_columns(deleter, err);
     if (rc == RC_OK)
         deleter->moves_session = db_session(deleter->db);
     return rc;
 }
 
-struct reading {
+struct move_batch {
     struct deleter_mysql *deleter;
     const struct relay_move *moves;
     size_t count;
@@ -217,32 +221,33 @@ static struct bytes bytes_of(const struct db_row *row, enum column column)
     return (struct bytes){row->columns[column], row->columns[column] ? row->lengths[column] : 0};
 }
 
-static const struct relay_move *move_of(const struct reading *reading, int64_t seq)
+static const struct relay_move *move_of(const struct move_batch *batch, int64_t seq)
 {
-    for (size_t i = 0; i < reading->count; i++)
-        if (reading->moves[i].seq == seq)
-            return &reading->moves[i];
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->moves[i].seq == seq)
+            return &batch->moves[i];
     return NULL;
 }
 
-static bool is_key(struct bytes id)
+static bool is_valid_key(struct bytes id)
 {
     return id.len > 0 && id.len <= ID_BYTES_MAX && utf8_fits(id.data, id.len) &&
            !memchr(id.data, '\0', id.len);
 }
 
-/* again: a task with this event id, which should be the row's alone, is active. */
+/* again: an active task already has this event id, although ids should be unique. The key is then
+ * made from table, seq and a UUID. */
 static void put_idempotency_key(struct deleter_mysql *deleter, int64_t seq, struct bytes id,
                                 bool again)
 {
-    if (!again && is_key(id)) {
+    if (!again && is_valid_key(id)) {
         db_put_text(deleter->db, &deleter->sql, id.data, id.len);
         return;
     }
-    put(deleter, "CONCAT(");
+    put_sql(deleter, "CONCAT(");
     put_text(deleter, deleter->table);
     buf_print(&deleter->sql, ", '/%" PRId64, seq);
-    put(deleter, again ? "/', UUID())" : "')");
+    put_sql(deleter, again ? "/', UUID())" : "')");
 }
 
 static enum rc insert_task(struct deleter_mysql *deleter, const struct relay_move *move,
@@ -253,31 +258,32 @@ static enum rc insert_task(struct deleter_mysql *deleter, const struct relay_mov
     snprintf(reason, sizeof(reason), "%s", move->reason);
     utf8_clean(reason);
     buf_reset(&deleter->sql);
-    put(deleter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
-                 "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
+    put_sql(deleter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
+                     "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
     put_text(deleter, deleter->table);
-    put(deleter, ", '" SCENE "', '" HANDLER "', ");
+    put_sql(deleter, ", '" SCENE "', '" HANDLER "', ");
     put_text(deleter, move->ordering_key);
-    put(deleter, ", ");
+    put_sql(deleter, ", ");
     put_idempotency_key(deleter, move->seq, id, again);
-    put(deleter, ", ");
+    put_sql(deleter, ", ");
     db_put_text(deleter->db, &deleter->sql, options.data, options.len);
-    put(deleter, deleter->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
-    put(deleter, "'" ORIGIN "', ");
-    put(deleter, reason[0] ? "'refused', " : "'', ");
+    put_sql(deleter,
+            deleter->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
+    put_sql(deleter, "'" ORIGIN "', ");
+    put_sql(deleter, reason[0] ? "'refused', " : "'', ");
     put_text(deleter, reason);
-    put(deleter, " FROM ");
+    put_sql(deleter, " FROM ");
     db_put_name(&deleter->sql, deleter->table);
     buf_print(&deleter->sql, " WHERE seq = %" PRId64, move->seq);
     return run_sql(deleter, err);
 }
 
-/* Rows come in the order of seq, which is that of the moves of each key. */
+/* Called with rows in the order of seq: tasks of one key are inserted in that order. */
 static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    const struct reading *reading = ctx;
-    struct deleter_mysql *deleter = reading->deleter;
-    const struct relay_move *move = move_of(reading, db_column_i64(row, COLUMN_SEQ));
+    const struct move_batch *batch = ctx;
+    struct deleter_mysql *deleter = batch->deleter;
+    const struct relay_move *move = move_of(batch, db_column_i64(row, COLUMN_SEQ));
     const struct relay_row known = {
         .seq = db_column_i64(row, COLUMN_SEQ),
         .created_ms =
@@ -322,29 +328,29 @@ static void put_rows(struct deleter_mysql *deleter, const struct relay_move *mov
 static enum rc move_rows(struct deleter_mysql *deleter, const struct relay_move *moves,
                          size_t count, struct err *err)
 {
-    struct reading reading = {.deleter = deleter, .moves = moves, .count = count};
+    struct move_batch batch = {.deleter = deleter, .moves = moves, .count = count};
     enum rc rc;
 
     buf_reset(&deleter->sql);
-    put(deleter, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
-    put(deleter, deleter->has_headers ? "o.headers, " : "NULL, ");
-    put(deleter, deleter->has_created_at ? "o.created_at, " : "NULL, ");
-    put(deleter, "UTC_TIMESTAMP(3) FROM ");
+    put_sql(deleter, "SELECT o.seq, o.id, o.aggregateid, o.type, ");
+    put_sql(deleter, deleter->has_headers ? "o.headers, " : "NULL, ");
+    put_sql(deleter, deleter->has_created_at ? "o.created_at, " : "NULL, ");
+    put_sql(deleter, "UTC_TIMESTAMP(3) FROM ");
     put_rows(deleter, moves, count);
-    put(deleter, " ORDER BY o.seq");
-    put(deleter, db_server_kind(deleter->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
-    rc = db_query_buf(deleter->db, &deleter->sql, move_row, &reading, err);
+    put_sql(deleter, " ORDER BY o.seq");
+    put_sql(deleter, db_server_kind(deleter->db) == DB_MYSQL ? " FOR UPDATE OF o" : " FOR UPDATE");
+    rc = db_query_buf(deleter->db, &deleter->sql, move_row, &batch, err);
     if (rc != RC_OK)
         return rc;
     buf_reset(&deleter->sql);
-    put(deleter, "DELETE o FROM ");
+    put_sql(deleter, "DELETE o FROM ");
     put_rows(deleter, moves, count);
     return run_sql(deleter, err);
 }
 
-/* Locked until the COMMIT, so that nobody takes the lane in between; and asked last, so that the
- * lease can be kept meanwhile. */
-static enum rc hold_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
+/* Locks the lease row until the COMMIT, so that no other instance takes the lane before it. Called
+ * last, so that the lease can be renewed during the preceding statements. */
+static enum rc lock_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
                           struct err *err)
 {
     int64_t now = 0;
@@ -352,11 +358,11 @@ static enum rc hold_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fe
     enum rc rc;
 
     buf_reset(&deleter->sql);
-    put(deleter, "SELECT epoch FROM relay_lease WHERE lane = ");
+    put_sql(deleter, "SELECT epoch FROM relay_lease WHERE lane = ");
     put_text(deleter, deleter->table);
-    put(deleter, " AND owner = ");
+    put_sql(deleter, " AND owner = ");
     put_text(deleter, deleter->owner);
-    put(deleter, " FOR UPDATE");
+    put_sql(deleter, " FOR UPDATE");
     rc = db_number(deleter->db, buf_text(&deleter->sql), &now, &found, err);
     *fenced = rc == RC_OK && (!found || now != epoch);
     return rc;
@@ -369,14 +375,14 @@ static enum rc make_tasks(struct deleter_mysql *deleter, const struct relay_move
 
     *fenced = false;
     if (count > MOVES_ROWS_MAX)
-        return err_fail(err, RC_FATAL, 0, "%d rows at most", MOVES_ROWS_MAX);
+        return err_fail(err, RC_FATAL, 0, "at most %d rows can be moved at once", MOVES_ROWS_MAX);
     if (rc == RC_OK)
         rc = db_begin(deleter->db, err);
     if (rc != RC_OK)
         return rc;
     rc = move_rows(deleter, moves, count, err);
     if (rc == RC_OK)
-        rc = hold_lease(deleter, epoch, fenced, err);
+        rc = lock_lease(deleter, epoch, fenced, err);
     if (rc == RC_OK && !*fenced)
         return db_commit(deleter->db, err);
     db_rollback(deleter->db);
@@ -397,9 +403,10 @@ static enum rc move_into_retry(void *ctx, const struct relay_move *moves, size_t
     return rc;
 }
 
-/* Called with each lease. A lane's group has the name of its table. The tasks are told by their
- * origin, so a group of another owner with this name keeps no row from being moved. */
-static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
+/* Makes sure that the lane's retry group, which has the name of its table, exists; called for each
+ * term of the lease. Tasks of the relay are identified by their origin, so rows are moved even when
+ * another owner has a group of this name. */
+static enum rc ensure_group(struct deleter_mysql *deleter, struct err *err)
 {
     enum retry_owner owner;
     enum rc rc = retry_group_own(deleter->db, deleter->table, OWNER_RELAY, &owner, err);
@@ -407,8 +414,8 @@ static enum rc own_group(struct deleter_mysql *deleter, struct err *err)
     if (rc == RC_OK && owner != OWNER_RELAY)
         log_event(
             LOG_WARN, "group_name_taken",
-            "lane=%s owner=%s text=\"the retry group with the name of this lane's table is not the "
-            "relay's: give the application's group another name\"",
+            "lane=%s owner=%s text=\"the retry group with the name of this lane's table does not "
+            "belong to the relay: rename the application's group\"",
             deleter->lane, retry_owner_name(owner));
     return rc;
 }
@@ -418,21 +425,21 @@ struct keys {
     void *ctx;
 };
 
-static enum rc on_key_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc pass_key(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct keys *keys = ctx;
 
     return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
 }
 
-/* By the class, which is how the tasks of a lane are found without reading those of others, such as
- * those that a client made in its group. */
+/* Finds the lane's tasks by their class, without batch other tasks, such as those that a client
+ * submitted in the same group. */
 static enum rc select_keys(struct deleter_mysql *deleter, size_t keys_max, deleter_on_key on_key,
                            void *on_key_ctx, struct err *err)
 {
     struct keys keys = {on_key, on_key_ctx};
     struct buf class = {0};
-    enum rc rc = own_group(deleter, err);
+    enum rc rc = ensure_group(deleter, err);
 
     if (rc != RC_OK)
         return rc;
@@ -441,20 +448,20 @@ static enum rc select_keys(struct deleter_mysql *deleter, size_t keys_max, delet
     buf_put(&class, "\0" SCENE "\0" ORIGIN, sizeof(SCENE "\0" ORIGIN));
     buf_reset(&deleter->sql);
     for (int state = 0; state <= 4; state++) {
-        put(deleter, state > 0 ? " UNION " : "");
+        put_sql(deleter, state > 0 ? " UNION " : "");
         buf_print(&deleter->sql,
                   "SELECT ordering_key FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE "
                   "state = %d AND class >= CONCAT(",
                   state);
         db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
-        put(deleter, ", 0x00) AND class < CONCAT(");
+        put_sql(deleter, ", 0x00) AND class < CONCAT(");
         db_put_bytes(deleter->db, &deleter->sql, class.data, class.len);
-        put(deleter, ", 0x01)");
+        put_sql(deleter, ", 0x01)");
     }
     buf_print(&deleter->sql, " LIMIT %zu", keys_max);
     deleter->sql.failed |= class.failed;
     buf_done(&class);
-    return db_query_buf(deleter->db, &deleter->sql, on_key_row, &keys, err);
+    return db_query_buf(deleter->db, &deleter->sql, pass_key, &keys, err);
 }
 
 static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
@@ -466,11 +473,11 @@ static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void
     if (rc == RC_OK)
         rc = select_keys(deleter, keys_max, on_key, on_key_ctx, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->table);
+        err_wrap(err, "batch which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 
-static enum rc on_key_left(void *ctx, const struct db_row *row, struct err *err)
+static enum rc mark_key_left(void *ctx, const struct db_row *row, struct err *err)
 {
     struct lane_key *keys = ctx;
 
@@ -479,27 +486,27 @@ static enum rc on_key_left(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* One dive into the index of order for each. */
+/* One index lookup for each key. */
 static enum rc select_keys_left(struct deleter_mysql *deleter, struct lane_key *keys, size_t count,
                                 struct err *err)
 {
     buf_reset(&deleter->sql);
     for (size_t i = 0; i < count; i++) {
         keys[i].left = false;
-        put(deleter, i > 0 ? " UNION ALL " : "");
+        put_sql(deleter, i > 0 ? " UNION ALL " : "");
         buf_print(&deleter->sql,
                   "(SELECT %zu FROM retry_task FORCE INDEX (ix_retry_task_order) WHERE order_hash "
                   "= UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ",
                   i);
         put_text(deleter, deleter->table);
-        put(deleter, ", 0x00, ");
+        put_sql(deleter, ", 0x00, ");
         put_text(deleter, keys[i].ordering_key);
-        put(deleter, "), 256)) LIMIT 1)");
+        put_sql(deleter, "), 256)) LIMIT 1)");
     }
-    return db_query_buf(deleter->db, &deleter->sql, on_key_left, keys, err);
+    return db_query_buf(deleter->db, &deleter->sql, mark_key_left, keys, err);
 }
 
-static enum rc ask_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+static enum rc read_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
 {
     struct deleter_mysql *deleter = ctx;
     enum rc rc = set_up_session(deleter, err);
@@ -507,7 +514,7 @@ static enum rc ask_keys_left(void *ctx, struct lane_key *keys, size_t count, str
     if (rc == RC_OK)
         rc = select_keys_left(deleter, keys, count, err);
     if (rc != RC_OK)
-        err_wrap(err, "asking which keys of %s are in the retry queue", deleter->table);
+        err_wrap(err, "batch which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 
@@ -545,6 +552,6 @@ struct deleter_ops deleter_mysql_ops(struct deleter_mysql *deleter)
         .delete_ranges = delete_ranges,
         .move_rows = move_into_retry,
         .load_keys = load_keys,
-        .keys_left = ask_keys_left,
+        .keys_left = read_keys_left,
     };
 }

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* murmur2_random: where Java's producers put a key, so that others may write to the same topic. */
+/* murmur2_random is the partitioner of Java's producers: other producers may write to the same
+ * topic. */
 static const struct kafka_default common_defaults[] = {
     {"enable.idempotence", "true", "a retry must not double or reorder records"},
     {"acks", "all", "a row is deleted when its record is acknowledged"},
@@ -30,11 +31,11 @@ enum rc producer_conf_make(rd_kafka_conf_t **conf, const struct settings *settin
     return kafka_conf_make(conf, settings, KAFKA_PRODUCER, all, COMMON_COUNT + own_count, err);
 }
 
-static rd_kafka_vu_t memory(rd_kafka_vtype_t type, struct bytes bytes)
+static rd_kafka_vu_t make_memory_part(rd_kafka_vtype_t type, struct bytes bytes)
 {
     rd_kafka_vu_t part = {.vtype = type};
 
-    /* It is copied, not written to. */
+    /* librdkafka copies the memory and does not write to it. */
     part.u.mem.ptr = (void *)(uintptr_t)bytes.data;
     part.u.mem.size = bytes.len;
     return part;
@@ -47,8 +48,8 @@ enum rc producer_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic,
         {.vtype = RD_KAFKA_VTYPE_RKT, .u.rkt = topic},
         {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = record->partition},
         {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
-        memory(RD_KAFKA_VTYPE_KEY, record->key),
-        memory(RD_KAFKA_VTYPE_VALUE, record->value),
+        make_memory_part(RD_KAFKA_VTYPE_KEY, record->key),
+        make_memory_part(RD_KAFKA_VTYPE_VALUE, record->value),
         {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = record->timestamp_ms},
         {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = record->headers},
         {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = (void *)record->ticket},
@@ -58,17 +59,18 @@ enum rc producer_send(rd_kafka_t *kafka, rd_kafka_topic_t *topic,
 
     if (!error)
         return RC_OK;
-    /* Taken over only when it was sent. */
+    /* librdkafka takes the headers over only on success. */
     rd_kafka_headers_destroy(record->headers);
     code = rd_kafka_error_code(error);
     rd_kafka_error_destroy(error);
     return kafka_fail(err, code, "kafka: topic %s", rd_kafka_topic_name(topic));
 }
 
-/* A record that librdkafka counts as delivered because a later one was: it has no offset. Mostly
- * only its answer was lost, but a partition that has just got its leader may have refused it and
- * taken the later one (KAFKA-15591), and then it is nowhere. Sending it again is harmless. */
-static bool only_implied(const rd_kafka_message_t *message)
+/* Returns whether librdkafka infers the delivery from that of a later record: the report then has
+ * no offset. Usually only the response was lost, but a partition with a new leader may have refused
+ * the record and accepted the later one (KAFKA-15591), and then it is lost. Sending it again is
+ * harmless. */
+static bool is_only_inferred(const rd_kafka_message_t *message)
 {
     return message->err == RD_KAFKA_RESP_ERR_NO_ERROR && message->offset < 0;
 }
@@ -79,10 +81,10 @@ enum rc producer_report(const rd_kafka_message_t *message, struct err *err)
 
     if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
         return kafka_fail(err, message->err, "kafka: topic %s", topic);
-    if (only_implied(message))
+    if (is_only_inferred(message))
         return err_fail(err, RC_RETRY, 0,
-                        "kafka: topic %s [%" PRId32 "]: a record was acknowledged only by the way "
-                        "of a later one; it is sent again",
+                        "kafka: topic %s [%" PRId32 "]: a record was acknowledged only through "
+                        "a later one; it is sent again",
                         topic, message->partition);
     return RC_OK;
 }

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A clean stop finishes within this part of admin.stop_timeout_ms. */
+/* A clean stop may drain the lanes for this part of admin.stop_timeout_ms. */
 #define STOP_PART_NUMERATOR 3
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
@@ -50,27 +50,27 @@ struct relay {
     struct loop renewer;
 };
 
-static void wake(void *ctx, enum lane_step step)
+static void wake_step(void *ctx, enum lane_step step)
 {
     struct lane_runtime *runtime = ctx;
 
     loop_wake(&runtime->loops[step]);
 }
 
-static void origin_lost(void *ctx, const struct err *why)
+static void report_origin_lost(void *ctx, const struct err *why)
 {
     struct lane_runtime *runtime = ctx;
 
     lane_origin_lost(&runtime->lane, why);
 }
 
-static int64_t time_ms(void *ctx)
+static int64_t read_clock(void *ctx)
 {
     (void)ctx;
     return os_now_ms();
 }
 
-static enum rc loops_init(struct lane_runtime *runtime, struct stop *stop, struct err *err)
+static enum rc init_loops(struct lane_runtime *runtime, struct stop *stop, struct err *err)
 {
     struct loop *loops = runtime->loops;
     enum rc rc =
@@ -84,7 +84,7 @@ static enum rc loops_init(struct lane_runtime *runtime, struct stop *stop, struc
     return rc;
 }
 
-static enum rc edges_open(struct lane_runtime *runtime, struct relay *relay, struct err *err)
+static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
     enum rc rc = source_mysql_open(&runtime->source, runtime->own->table, &runtime->origin,
@@ -98,7 +98,7 @@ static enum rc edges_open(struct lane_runtime *runtime, struct relay *relay, str
     return rc;
 }
 
-static enum rc engines_init(struct lane_runtime *runtime, struct err *err)
+static enum rc init_engines(struct lane_runtime *runtime, struct err *err)
 {
     const struct source source = source_mysql_ops(&runtime->source);
     const struct deleter_ops deletes = deleter_mysql_ops(&runtime->deletes);
@@ -112,7 +112,7 @@ static enum rc engines_init(struct lane_runtime *runtime, struct err *err)
     return rc;
 }
 
-static void runtime_close(struct lane_runtime *runtime)
+static void close_runtime(struct lane_runtime *runtime)
 {
     if (!runtime)
         return;
@@ -129,7 +129,7 @@ static void runtime_close(struct lane_runtime *runtime)
     free(runtime);
 }
 
-static enum rc runtime_open(struct relay *relay, const struct lane_settings *own, struct err *err)
+static enum rc open_runtime(struct relay *relay, const struct lane_settings *own, struct err *err)
 {
     struct lane_runtime *runtime = calloc(1, sizeof(*runtime));
     enum rc rc;
@@ -138,7 +138,7 @@ static enum rc runtime_open(struct relay *relay, const struct lane_settings *own
         return err_fail(err, RC_FATAL, 0, "out of memory for lane %s", own->name);
     for (size_t i = 0; i < LANE_STEPS; i++)
         runtime->loops[i].wakeup.fd = -1;
-    origin_mysql_init(&runtime->origin, origin_lost, runtime);
+    origin_mysql_init(&runtime->origin, report_origin_lost, runtime);
     relay->runtimes[relay->count] = runtime;
     runtime->own = own;
     relay->tables[relay->count] = own->table;
@@ -146,36 +146,36 @@ static enum rc runtime_open(struct relay *relay, const struct lane_settings *own
                    relay_metrics_of(relay->count, own->name), err);
     relay->count++;
     if (rc == RC_OK)
-        rc = loops_init(runtime, relay->env->stop, err);
+        rc = init_loops(runtime, relay->env->stop, err);
     if (rc == RC_OK)
-        rc = edges_open(runtime, relay, err);
+        rc = open_adapters(runtime, relay, err);
     if (rc == RC_OK)
-        rc = engines_init(runtime, err);
-    runtime->lane.wake = wake;
+        rc = init_engines(runtime, err);
+    runtime->lane.wake = wake_step;
     runtime->lane.wake_ctx = runtime;
-    runtime->lane.time_ms = time_ms;
+    runtime->lane.time_ms = read_clock;
     return rc;
 }
 
-static enum rc settings_check(const struct settings *settings, struct err *err)
+static enum rc check_settings(const struct settings *settings, struct err *err)
 {
     if (settings->relay.send_timeout_ms >= settings->relay.lease_ms)
         return err_fail(err, RC_FATAL, 0,
-                        "relay.send_timeout_ms = %" PRId64 " has to be below relay.lease_ms = "
-                        "%" PRId64 ": a relay that lost a lane must not send its rows any more",
+                        "relay.send_timeout_ms = %" PRId64 " has to be less than relay.lease_ms "
+                        "= %" PRId64 ": a relay that lost a lane must not send its rows",
                         settings->relay.send_timeout_ms, settings->relay.lease_ms);
     return broker_kafka_check(settings, err);
 }
 
 _Static_assert(SETTINGS_LANES_MAX <= RELAY_LANES_MAX, "each lane has its metrics");
 
-static enum rc runtimes_open(struct relay *relay, struct err *err)
+static enum rc open_runtimes(struct relay *relay, struct err *err)
 {
     const struct settings *settings = relay->env->settings;
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++)
-        rc = runtime_open(relay, &settings->lanes[i], err);
+        rc = open_runtime(relay, &settings->lanes[i], err);
     return rc;
 }
 
@@ -186,7 +186,7 @@ static void relay_close(void *role)
     if (!relay)
         return;
     for (size_t i = 0; i < relay->count; i++)
-        runtime_close(relay->runtimes[i]);
+        close_runtime(relay->runtimes[i]);
     writers_mysql_done(&relay->writers);
     lease_mysql_close(&relay->store);
     leases_done(&relay->leases);
@@ -194,7 +194,7 @@ static void relay_close(void *role)
     free(relay);
 }
 
-static enum rc leases_open(struct relay *relay, struct err *err)
+static enum rc open_leases(struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
     const struct lease_claim claim = {
@@ -223,7 +223,7 @@ static enum rc leases_open(struct relay *relay, struct err *err)
 static enum rc relay_open(void **role, const struct role_env *env, struct err *err)
 {
     struct relay *relay;
-    enum rc rc = settings_check(env->settings, err);
+    enum rc rc = check_settings(env->settings, err);
 
     if (rc != RC_OK)
         return rc;
@@ -233,9 +233,9 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     relay->env = env;
     relay->renewer.wakeup.fd = -1;
     writers_mysql_init(&relay->writers);
-    rc = runtimes_open(relay, err);
+    rc = open_runtimes(relay, err);
     if (rc == RC_OK)
-        rc = leases_open(relay, err);
+        rc = open_leases(relay, err);
     if (rc == RC_OK)
         *role = relay;
     else
@@ -243,7 +243,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     return rc;
 }
 
-static void threads_join(struct relay *relay)
+static void join_threads(struct relay *relay)
 {
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS; step++)
@@ -265,13 +265,13 @@ static enum rc relay_start(void *role, struct err *err)
         rc = loop_start(&relay->renewer, err);
     if (rc != RC_OK) {
         stop_request(relay->env->stop);
-        threads_join(relay);
+        join_threads(relay);
     }
     return rc;
 }
 
-static void condition_health(struct health *health, const char *lane, const char *what,
-                             struct condition *condition)
+static void add_condition_health(struct health *health, const char *lane, const char *what,
+                                 struct condition *condition)
 {
     char dependency[SETTING_NAME_SIZE + 32];
     struct err err;
@@ -282,20 +282,21 @@ static void condition_health(struct health *health, const char *lane, const char
     health_bad(health, dependency, "%s", err.text);
 }
 
-/* A lane that another process holds is its business. */
-static void lane_health(const struct relay *relay, struct lane_runtime *runtime,
-                        struct health *health)
+/* The metric oldest_age is 0 while another process holds the lane, which then reports its health.
+ */
+static void add_lane_health(const struct relay *relay, struct lane_runtime *runtime,
+                            struct health *health)
 {
     struct lane *lane = &runtime->lane;
     int64_t age_ms = metric_value(&lane->metrics->oldest_age);
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[SETTING_NAME_SIZE + 32];
 
-    condition_health(health, lane->name, "reading", &lane->reading);
-    condition_health(health, lane->name, "sending", &lane->sending);
-    condition_health(health, lane->name, "deleting", &lane->deleting);
-    condition_health(health, lane->name, "diverting", &lane->diverting);
-    condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
+    add_condition_health(health, lane->name, "reading", &lane->reading);
+    add_condition_health(health, lane->name, "sending", &lane->sending);
+    add_condition_health(health, lane->name, "deleting", &lane->deleting);
+    add_condition_health(health, lane->name, "diverting", &lane->diverting);
+    add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,
@@ -315,11 +316,12 @@ static void relay_health(void *role, struct health *health)
     else
         health_good(health, "leases");
     for (size_t i = 0; i < relay->count; i++)
-        lane_health(relay, relay->runtimes[i], health);
+        add_lane_health(relay, relay->runtimes[i], health);
 }
 
-/* With the threads gone, one thread plays all of them until what is in hand is finished. */
-static void finish(struct relay *relay)
+/* After the threads have ended, runs the steps of all lanes on this thread until no row is in
+ * flight or the time is up, and releases the leases. */
+static void drain_lanes(struct relay *relay)
 {
     int64_t now_ms = os_now_ms();
     int64_t until_ms = now_ms + relay->env->settings->admin.stop_timeout_ms /
@@ -343,7 +345,7 @@ static void finish(struct relay *relay)
     stop_done(&pause);
     if (!leases_drained(&relay->leases))
         log_event(LOG_WARN, "stopped_early",
-                  "text=\"some rows are neither acknowledged nor deleted yet; they are published "
+                  "text=\"some rows are not acknowledged or not deleted; they will be published "
                   "again\"");
     leases_release(&relay->leases);
 }
@@ -352,8 +354,8 @@ static void relay_join(void *role)
 {
     struct relay *relay = role;
 
-    threads_join(relay);
-    finish(relay);
+    join_threads(relay);
+    drain_lanes(relay);
 }
 
 const struct role relay_role = {

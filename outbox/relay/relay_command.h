@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallybox relay`: publishes outbox tables to Kafka. Three threads a lane, one for the leases. */
+/* `tallybox relay`: publishes outbox tables to Kafka. Runs three threads for each lane, and one for
+ * the leases. */
 #ifndef OUTBOX_RELAY_RELAY_COMMAND_H
 #define OUTBOX_RELAY_RELAY_COMMAND_H
 

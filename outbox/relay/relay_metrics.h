@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a relay counts, per lane. Any thread. */
+/* The relay's metrics of each lane. Any thread. */
 #ifndef OUTBOX_RELAY_RELAY_METRICS_H
 #define OUTBOX_RELAY_RELAY_METRICS_H
 
@@ -30,10 +30,11 @@ struct relay_metrics {
     char labels[80];
 };
 
-/* Registers one lane's metrics, so that lists of all metrics have them. */
+/* Registers the metrics of one lane, so that generated lists of all metrics contain them. */
 void relay_metrics_register(void);
 
-/* The metrics of the lane with this number, registered; they live as long as the process. */
+/* Registers and returns the metrics of the lane with this number, below RELAY_LANES_MAX (asserted).
+ * They live as long as the process. */
 struct relay_metrics *relay_metrics_of(size_t number, const char *lane);
 
 #endif

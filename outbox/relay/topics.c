@@ -10,7 +10,8 @@
 
 #define SLOTS ((size_t)2 * BROKER_TOPICS_MAX)
 
-/* Finds "type=topic" in the map. Blanks around the words do not count. */
+/* Returns the topic of "type=topic" in the map, or NULL. Blanks around type and topic are ignored.
+ */
 static struct bytes find_in_map(const char *map, struct bytes type)
 {
     const char *at = map;
@@ -52,7 +53,7 @@ static enum rc make_name(const struct topics *topics, struct bytes type, char na
         return RC_OK;
     return err_fail(
         err, RC_REJECT, 0,
-        "aggregatetype \"%.64s\" makes no topic name (letters, digits, \".\", \"_\" and "
+        "aggregatetype \"%.64s\" gives no valid topic name (letters, digits, \".\", \"_\" and "
         "\"-\", 249 at most); map it with relay.topics or lane.NAME.topics",
         name);
 }
@@ -69,7 +70,7 @@ static enum rc add_topic(struct topics *topics, struct topic **slot, struct byte
     if (topics->count == BROKER_TOPICS_MAX)
         return err_fail(err, RC_REJECT, 0,
                         "topic %s would be number %d of this lane: aggregatetype should name a "
-                        "kind of thing, not a single one",
+                        "kind of aggregate, not a single aggregate",
                         name, BROKER_TOPICS_MAX + 1);
     topic = calloc(1, sizeof(*topic) + type.len);
     if (!topic)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which topic an aggregate type goes to, what is known of each topic, and which texts Kafka takes
- * as a topic's name. Bounded. Pure; one thread at a time for each struct topics. */
+/* Maps aggregate types to topics, keeps the state of each topic, and checks topic names. At most
+ * BROKER_TOPICS_MAX topics. No I/O; one thread at a time for each struct topics. */
 #ifndef OUTBOX_RELAY_TOPICS_H
 #define OUTBOX_RELAY_TOPICS_H
 
@@ -15,17 +15,17 @@
 #define TOPIC_NAME_SIZE 250 /* Kafka's limit is 249 */
 
 enum topic_state {
-    TOPIC_UNKNOWN, /* has to be opened first */
+    TOPIC_UNKNOWN, /* has to be opened before the first send */
     TOPIC_READY,
-    TOPIC_REFUSED, /* cannot be had, says why; looked at again in the next full scan */
+    TOPIC_REFUSED, /* does not exist or is refused, see why; tried again in the next full scan */
 };
 
 struct topic {
     char name[TOPIC_NAME_SIZE];
     enum topic_state state;
-    size_t index;  /* its place: the same for the life of the table */
+    size_t index;  /* index in list, never changes */
     uint64_t hash; /* of the name */
-    char why[256];
+    char why[256]; /* the reason of TOPIC_REFUSED */
     size_t type_len;
     char type[]; /* the aggregate type */
 };
@@ -38,20 +38,21 @@ struct topics {
     struct topic *slots[2 * BROKER_TOPICS_MAX]; /* open addressing by type */
 };
 
-/* Borrows map and prefix for its life. */
+/* Borrows map and prefix until topics_done(). */
 void topics_init(struct topics *topics, const char *map, const char *prefix);
 void topics_done(struct topics *topics);
 
-/* The topic of an aggregate type, made known if need be. RC_REJECT: the type makes no topic name,
- * or there are too many. RC_FATAL: no memory. */
+/* Sets *topic to the topic of an aggregate type and adds it when it is new. The topic lives until
+ * topics_done(). RC_REJECT: the type gives no valid topic name, or there are too many topics.
+ * RC_FATAL: no memory. On a failure *topic is undefined. */
 enum rc topics_find(struct topics *topics, struct bytes type, struct topic **topic,
                     struct err *err);
 
-/* Topics that are refused become unknown again; or all of them. */
+/* Make refused topics, or all topics, unknown again. */
 void topics_forget_refused(struct topics *topics);
 void topics_forget_all(struct topics *topics);
 
-/* Does Kafka take this text as the name of a topic? Any thread. */
+/* Returns whether Kafka accepts this text as a topic name. Any thread. */
 bool topic_name_is(const char *name);
 
 #endif
