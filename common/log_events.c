@@ -35,7 +35,7 @@ static const struct log_event_info events[] = {
     {"not_ready", "warn", "The process has not been ready for three seconds.",
      "see `/readyz`, which names every reason"},
     {"ready_again", "info", "The process is ready again.", ""},
-    {"role_failed", "error", "A role met an error that no retry can mend; the process ends.",
+    {"role_failed", "error", "A role met an error that no retry can remove; the process ends.",
      "correct what `err` names; the supervisor starts it again"},
     {"watchdog_withheld", "error", "A loop hangs, so the service manager is no longer notified.",
      "report the loop that it names"},
