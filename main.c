@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/command.h"
 #include "common/config/config_command.h"
+#include "common/daemon/log_events.h"
 #include "common/daemon/metrics_command.h"
 #include "common/daemon/role.h"
-#include "common/log_events.h"
 #include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"

@@ -4,7 +4,7 @@
 #include "common/buf.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"
-#include "common/log_events.h"
+#include "common/daemon/log_events.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
 #include "consumer/maintenance/housekeep_command.h"

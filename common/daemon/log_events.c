@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/log_events.h"
+#include "common/daemon/log_events.h"
 
 #include "common/options.h"
 

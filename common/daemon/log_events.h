@@ -2,8 +2,8 @@
 /* The one table of log events: every event of the program, its level, its meaning and what an
  * operator does. `tallybox events` prints it and OPERATIONS.md holds a copy that a test compares;
  * the lint compares it with the calls of log_event() and log_error(). */
-#ifndef COMMON_LOG_EVENTS_H
-#define COMMON_LOG_EVENTS_H
+#ifndef COMMON_DAEMON_LOG_EVENTS_H
+#define COMMON_DAEMON_LOG_EVENTS_H
 
 #include "common/buf.h"
 
