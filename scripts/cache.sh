@@ -20,7 +20,7 @@ cache_part() {
     echo "$place"
 }
 
-# One maker at a time; whoever waited finds the part made. The lock goes with the process.
+# One process makes a part at a time; a process that waited finds it made. The lock goes with the process.
 cache_make() (
     local place=$1 maker=$2
     shift 2

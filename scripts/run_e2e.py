@@ -138,7 +138,7 @@ class Suite:
                   f"{answer['text']}", flush=True)
 
     def share(self, worker):
-        """A thread per process: the next class for whoever has none."""
+        """A thread per process: gives the next class to a worker that is idle."""
         while not self.stopping:
             try:
                 key = self.left[worker.db].get_nowait()

@@ -4,7 +4,7 @@
 
 say() { printf '%s\n' "$*" >&2; }
 
-# A step of something long, so that nobody wonders whether it still lives.
+# Prints a step of long work, as a sign of progress.
 step() { printf '==> %s\n' "$*" >&2; }
 
 fail() {

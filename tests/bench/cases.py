@@ -141,8 +141,8 @@ def fill_outbox(stack, rows, table="outbox"):
 
 
 def make_topic(topic):
-    """With records in every partition: a partition's first record makes the broker make its files,
-    which nobody who has a backlog waits for."""
+    """With records in every partition: a partition's first record makes the broker create its files,
+    which a topic with a backlog has already."""
     wire.create_topic(house.kafka().bootstrap, topic, 8)
     produce(topic, 1000)
 

@@ -51,7 +51,7 @@ SETTINGS = {
 }
 
 
-# An hour writes gigabytes of binlog, which nobody reads.
+# An hour writes gigabytes of binlog, which no test reads.
 SERVER_ARGUMENTS = {
     "mariadb": ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=300"],
     "mysql": ["--max-binlog-size=64M", "--binlog-expire-logs-seconds=300"],

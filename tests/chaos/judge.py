@@ -77,7 +77,7 @@ class Account:
         self.steps = {}                             # event: (key, n)
         self.calls = {}                             # event: (handler, key, n)
         self.poison = set()                         # events of tasks that cannot be done
-        self.refused = set()                        # of steps that nobody publishes as they stand
+        self.refused = set()                        # of steps that are not published unchanged
         self.decisions = {}                         # event: what the operator did with it
         self.effects = {}                           # event: (handler, key, n), the first one
         self.wrong_effects = []                     # that say something else than the first

@@ -8,8 +8,8 @@ writer goes on.
    "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...],
    "poison": [event of a task that cannot be done...],
    "calls": [[handler, key, n, event] of a task of http or exec...],
-   "refused": [event of an outbox row that is among the steps and that nobody publishes as it
-   stands...]}
+   "refused": [event of an outbox row that is among the steps and that is not published
+   unchanged...]}
   {"what": "effect", "handler", "event", "key", "n"}
   {"what": "decision", "event", "action": "correct" or "skip"}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Carries out the plan, and is what every installation has: somebody who starts again what has
-ended. All from one thread; only servers are restarted beside it, which takes seconds."""
+"""Carries out the plan, and restarts every role that has ended, as a supervisor does. One thread
+does all of it; only servers are restarted beside it, which takes seconds."""
 
 import heapq
 import itertools
@@ -43,7 +43,7 @@ class Supervisor:
             ("kills", "stops", "cuts", "restarts", "reloads", "skipped"), 0)
         self.cuts = dict.fromkeys(plan.LINK_KINDS, 0)
         self.faults = []  # what must not happen
-        self.notes = []   # what may, and somebody should look at
+        self.notes = []   # what may, and is worth a look
         self.broken = None  # why nothing can be judged any more
         self.threads = []
         self.ending = {}  # role: until when

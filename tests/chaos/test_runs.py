@@ -57,7 +57,7 @@ class Minute(unittest.TestCase):
 
 
 class Tampered(unittest.TestCase):
-    """Real servers and writers, no trouble, and somebody who damages the data by hand."""
+    """Real servers and writers, no faults, and data that the test damages."""
 
     def setUp(self):
         self.chaos = chaos.Chaos(seed=1, seconds=2, rate=100, troubles=[])

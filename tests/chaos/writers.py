@@ -152,7 +152,7 @@ class HttpVoter(Writer):
             self.unknown += len(votes)
 
     def post(self, port, body, seconds):
-        """(status, body), or None when nobody knows."""
+        """(status, body), or None when the result is unknown."""
         connection = self.connections.pop(port, None)
         if connection is None:
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
@@ -326,7 +326,7 @@ class Stepper(SqlWriter):
 
 class Submitter(SqlWriter):
     """Tasks of the retry queue that publish numbers: the steps of keys, numbered under a lock; some
-    without a key; and some that can never be done and stop their key until somebody decides."""
+    without a key; and some that can never be done and block their key until the operator decides."""
 
     def __init__(self, *args, topic, **sql):
         super().__init__(*args, **sql)
@@ -366,7 +366,7 @@ class Submitter(SqlWriter):
 
 class Caller(SqlWriter):
     """Tasks for the handlers http and exec: numbers of keys, counted under a lock; a few are never
-    accepted and stop their key until somebody decides."""
+    accepted and block their key until the operator decides."""
 
     def __init__(self, *args, url, program, **sql):
         super().__init__(*args, **sql)

@@ -128,7 +128,7 @@ class Server:
         self.env = dict(line.split("=", 1) for line in lines if "=" in line)
 
     def start(self, port=None):
-        """On a port that nobody gets while a test has stopped it."""
+        """On a port that no other server gets while a test has stopped it."""
         port = port or free_port(keep=True)
         extra = SERVER_ARGUMENTS[self.kind]
         done = subprocess.run([SERVER, "start", self.kind, str(self.folder), "--port", str(port),

@@ -101,7 +101,7 @@ class Session:
         return trouble.code not in ENDS_SESSION
 
     def silently(self, sql):
-        """A statement of our own, whose answer is one small packet that nobody sees."""
+        """A statement of the proxy itself; the client does not see its answer, one small packet."""
         self.mute = True
         body = bytes([QUERY]) + self.prefix + sql
         self.server.sendall(struct.pack("<I", len(body))[:3] + b"\0" + body)

@@ -53,5 +53,5 @@ class _Ports:
 
 def free_port(keep=False):
     """A port that nothing listens on, not given out again for a long time; keep: never, because
-    whoever has it may be away for a while."""
+    its server may be stopped for a while."""
     return _Ports.next(keep)

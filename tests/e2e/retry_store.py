@@ -125,7 +125,7 @@ class Case(house.Case):
         return ids
 
     def wait_unlocked(self):
-        """Until nobody holds a task: that a connection was cut the server may notice later."""
+        """Until no session holds a task: the server may notice later that a connection was cut."""
         def look():
             try:
                 self.stack.sql("SELECT id FROM retry_task FOR UPDATE")

@@ -148,7 +148,7 @@ class Access(house.Case):
         status, body = self.https(role.api_port, token=OLD, body=VOTE)
         self.assertEqual((status, json.loads(body)["votes"]), (200, 1))
         self.assertEqual(self.https(role.api_port, "/v1/contents/1/votes", OLD)[0], 200)
-        # Whoever trusts another authority does not talk to it.
+        # A client that trusts another authority does not talk to it.
         other = certs.Authority(self.stack.folder / "other", "other")
         with self.assertRaises(ssl.SSLCertVerificationError):
             self.https(role.api_port, token=OLD,

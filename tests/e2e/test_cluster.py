@@ -96,7 +96,7 @@ class Galera(house.Case):
             self.insert(local, f"between {time.monotonic()}", "other")
             time.sleep(0.1)
         remote.commit()
-        # On node 1 it is there: whoever writes now comes after it.
+        # It has reached node 1: later writes come after it.
         with local.cursor() as cursor:
             house.wait_for("first on node 1", lambda: cursor.execute(
                 "SELECT 1 FROM outbox WHERE id = 'first'") or any(

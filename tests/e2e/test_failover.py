@@ -29,7 +29,7 @@ class CopyCase(house.Case):
     """One host, two data folders."""
 
     # Published rows stay in the table: their deletion is still to come when the server dies. The
-    # lease outlasts the fail-over: else the lane has nothing in hand that could deceive it.
+    # lease outlasts the fail-over: else the lane holds no rows that could deceive it.
     settings = {"relay.delete_wait_ms": 20000, "relay.lease_ms": 60000,
                 "relay.send_timeout_ms": 2000}
 

@@ -172,7 +172,7 @@ class Locks(GroupCase):
         self.load(VOTES + 1)
         # Its progress row is locked and it waits for the tally: frozen there, it wakes up to
         # nothing; when the tally is free, its session sleeps in the open transaction.
-        # The server shows what it had in its cache to whoever asks more often.
+        # The server answers from its cache when it is asked more often.
         house.wait_for("the consumer to wait in its transaction", self.waits, every=0.3)
         self.freeze(first)
         holder.rollback()

@@ -305,7 +305,7 @@ class Behind(HousekeepCase):
         kills = 0
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 7,
                 "housekeep.interval_ms": 1000}
-        # While somebody reads the log no month can be dropped, however late a kill comes.
+        # While a transaction reads the log no month can be dropped, however late a kill comes.
         reader = house.connect(self.stack.name, autocommit=False)
         self.addCleanup(reader.close)
         reader.cursor().execute("SELECT id FROM vote_document LIMIT 1")
@@ -317,7 +317,7 @@ class Behind(HousekeepCase):
             self.assertLess(kills, 300)
             if kills == 3:
                 reader.rollback()
-            # Whoever comes next need not wait for the lease of the dead.
+            # The next process need not wait for the lease of the dead one.
             self.stack.sql("UPDATE housekeep_state SET lease_until = UTC_TIMESTAMP(3)")
             if kills % 5 == 0:
                 self.stack.verify()

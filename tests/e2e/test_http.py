@@ -272,7 +272,7 @@ class Queue(house.Case):
         for answer in refused:
             self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
             self.assertEqual(json.loads(answer.body)["error"]["code"], "too_many_requests")
-        # Whoever was refused, voter 1 was not.
+        # Other voters were refused; voter 1 was not.
         self.assertEqual(self.serve.vote((1, 1, 0))["changed"], True)
 
     def ask(self, answers, number):

@@ -166,7 +166,7 @@ class Abuse(house.Case):
 
     def wait_gone(self):
         """Until every connection of the test has given its descriptor back. One that waits to be
-        taken belongs to nobody yet, and may still come."""
+        accepted has no descriptor yet, and may still get one."""
         try:
             house.wait_for("the connections to be gone", lambda: (
                 self.connections() == 0 and self.count_descriptors() <= self.descriptors),
@@ -176,7 +176,7 @@ class Abuse(house.Case):
                                  f"{self.open_files()}") from None
 
     def vote_works(self, seconds=60):
-        """A vote of somebody else is answered, and counted."""
+        """A vote of another client is answered, and counted."""
         answer = self.serve.call("POST", "/v1/votes", vote_body(next(self.voters), 2),
                                  {"Content-Type": "application/json"}, seconds=seconds)
         self.assertEqual(answer.status, 200, answer.body)

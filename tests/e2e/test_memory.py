@@ -27,7 +27,7 @@ def peak_mib(pid):
 
 
 def show(what, mib):
-    """The measured peak, for whoever chooses the limit anew."""
+    """Prints the measured peak, from which the limit is chosen."""
     print(f"{what}: peak {mib:.0f} MiB of {LIMIT_MIB}", file=sys.stderr)
 
 

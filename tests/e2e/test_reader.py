@@ -149,8 +149,8 @@ class OpenTransactions(house.Case):
         self.assertLess(asked / seconds, 4.6)
 
     def test_a_list_that_others_keep_old_is_not_believed(self):
-        """Somebody asks so often that the server never renews the list, which shows a transaction
-        that has ended: its gaps must not wait for it."""
+        """Another session asks so often that the server never renews the list, which shows a
+        transaction that has ended: its gaps must not wait for it."""
         relay = self.start("relay", sets={"relay.gap_wait_ms": 8000})
         holder = self.open_gaps(relay)
         done = threading.Event()

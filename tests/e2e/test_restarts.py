@@ -56,7 +56,7 @@ class Client(threading.Thread):
             time.sleep(0.1)
 
     def ask(self, body):
-        """The answer, or None when nobody knows."""
+        """The answer, or None when the result is unknown."""
         try:
             answer = house.http_call(self.port, "POST", "/v1/votes", body,
                                      {"Content-Type": "application/json"}, seconds=15)

@@ -96,7 +96,7 @@ class RetryAppend(retry_store.Case):
                 first, = self.insert(None, connection=session, idempotency_key="k")
                 store.send("append", tasks=[{"scene": "a", "handler": "kafka", "idempotency": one}
                                             for one in ("new", "k")])
-                # The server shows what it had in its cache to whoever asks more often.
+                # The server answers from its cache when it is asked more often.
                 house.wait_for("the append to wait", lambda: self.stack.number(
                     "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = "
                     "'LOCK WAIT'"), every=0.3)

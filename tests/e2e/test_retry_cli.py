@@ -408,7 +408,7 @@ class Deciding(RetryCase):
         thread = threading.Thread(target=lambda: answers.append(
             self.retry("cancel", head, "--json", expect=None)))
         thread.start()
-        # The server shows what it had in its cache to whoever asks more often than each 0.1 s.
+        # The server answers from its cache when it is asked more often than each 0.1 s.
         house.wait_for("the cancel to wait", lambda: self.stack.number(
             "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"),
             every=0.3)

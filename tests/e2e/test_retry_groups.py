@@ -64,7 +64,7 @@ class GroupCase(house.Case):
 
 
 class Running(GroupCase):
-    """What a plain INSERT, which nobody can refuse, makes of it."""
+    """Tasks of a plain INSERT, which the API cannot refuse."""
 
     def test_tasks_of_an_unknown_or_disabled_group_wait_and_it_is_said(self):
         retry = self.start_retry()

@@ -56,7 +56,7 @@ class Ledger:
             self.alive.setdefault(key, {})[one] = now
 
     def doubt(self, one, key):
-        """Somebody is about to delete it: claims of later ones may be told before that is."""
+        """A thread is about to delete it: claims of later ones may be reported before that."""
         with self.lock:
             self.doubted[one] += 1
             self.alive.get(key, {}).pop(one, None)
@@ -152,7 +152,7 @@ class RetryHammer(retry_store.Case):
         return lambda thread: self.work(store, thread.rng)
 
     def ask(self, store, what, **more):
-        """None when nobody knows whether it was done."""
+        """None when the result is unknown."""
         answer = store.ask(what, **more)
         if answer["rc"] == "ok":
             return answer
@@ -246,7 +246,7 @@ class RetryHammer(retry_store.Case):
         """It may be claimed meanwhile, and is not touched then: counted as gone only afterwards."""
         self.ledger.doubt(*row[:2])
         answer = self.ask(store, "end", ids=str(row[0]), states="0,2", again=False)
-        # What nobody knows stays in doubt.
+        # An unknown result stays in doubt.
         if answer:
             self.ledger.settle(*row[:2], bool(answer["ended"]))
 
@@ -309,7 +309,7 @@ class RetryHammer(retry_store.Case):
             self.assertFalse(thread.is_alive(), thread.step)
 
     def drain(self):
-        """All that is there comes to an end, with nobody to help but leases that run out."""
+        """All tasks end, although only leases that run out help them."""
         store = self.store("last")
         self.ledger.running.clear()
         self.wait_unlocked()

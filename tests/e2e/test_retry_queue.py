@@ -140,7 +140,7 @@ class Killed(RetryCase):
         self.wait_done(120)
         self.wait_shares([role for role in roles if role is not victim])
         ended = [number for word, number in self.told() if word == "end"]
-        # At least once; twice only what the killed one had in hand.
+        # At least once; twice only the tasks that the killed process ran.
         self.assertEqual(set(ended), set(range(ORDERED + BATCH)))
         self.assertLessEqual(len(ended) - len(set(ended)), in_flight)
         self.assert_order()

@@ -140,7 +140,7 @@ class Behind(SceneCase):
                 self.assertIn("1 of 2 retry processes", done.stderr)
                 self.assertIn(f"-{role.pid}-", done.stderr)
                 self.assertNotIn(f"-{other.pid}-", done.stderr)
-        # The change is stored all the same, and nothing is waited for when nobody wants to.
+        # The change is stored all the same, and with --wait 0 the command does not wait.
         done = self.retry("pause", "mail", "--wait", 0)
         self.assertNotIn("force", done.stdout + done.stderr)
         role.process.send_signal(signal.SIGCONT)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The retry queue's store: who gets which task, in which order, and what is left of it in the
-tables, whoever else is at work or was killed."""
+"""The retry queue's store: which process gets which task, in which order, and what is left of
+it in the tables, whichever other processes work or were killed."""
 
 import pathlib
 import re
@@ -124,7 +124,7 @@ class RetryStore(retry_store.Case):
         self.assertEqual([task["id"] for task in store.claim()], [first])
 
     def test_one_with_a_smaller_id_that_came_late_goes_first(self):
-        """It was inserted first and committed last, which nobody waits for."""
+        """It was inserted first and committed last, and no claim waits for that."""
         store, late = self.store(), self.session()
         small, = self.insert("k", connection=late)
         large, = self.insert("k")
@@ -327,7 +327,7 @@ class RetryStore(retry_store.Case):
 
 
 class RetryStorePast(retry_store.Case):
-    """Claims with SKIP LOCKED pass rows that somebody else holds; compare-and-set waits for them."""
+    """Claims with SKIP LOCKED pass rows that another session holds; compare-and-set waits for them."""
 
     def test_two_sessions_get_different_tasks_and_wait_for_nobody(self):
         store, other = self.store(), self.session()

@@ -183,7 +183,7 @@ class SchemaVersions(unittest.TestCase):
         house.wait_for(f"a reason like {pattern}", look)
 
     def test_an_empty_database_is_said_and_waited_for(self):
-        # Nobody can be given rights on tables that are not there: only who may do all waits.
+        # No account can get rights on tables that do not exist: only root can wait for them.
         role = self.stack.role("serve", ready=False, sets={"mysql.user": "root"})
         self.wait_reason(role, r"(?i)schema")
         self.stack.tallybox("migrate", "up")

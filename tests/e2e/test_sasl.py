@@ -31,7 +31,7 @@ class Sasl(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor() as pool:
             done = [
                 *[pool.submit(cls.broker.user, *item) for item in PASSWORDS.items()],
-                # Whoever runs Kafka makes the topic: the relay has no right to.
+                # Kafka's operator creates the topic: the relay has no right to.
                 pool.submit(cls.broker.make_topic, topic),
                 pool.submit(cls.broker.allow, "relay", "--producer", "--topic", topic),
                 pool.submit(cls.broker.allow, "consume", "--consumer", "--topic", topic,
@@ -41,7 +41,7 @@ class Sasl(unittest.TestCase):
             one.result()
 
     def start(self, name, user=None, password=None, ca=None, ready=False, **sets):
-        """A role with a user of Kafka; its password travels in the environment of no one: it is in
+        """A role with a user of Kafka; its password is in no environment, only in
         a file of settings of its own."""
         user = user or name
         ini = self.stack.folder / f"{name}-{len(self.stack.roles)}.ini"

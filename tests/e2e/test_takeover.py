@@ -56,7 +56,7 @@ class RelayCase(house.Case):
         return house.wait_for("a relay to hold the lane", look)
 
     def wait_moved(self, before, since, seconds):
-        """How long after `since` somebody else held the lane."""
+        """How long after `since` another relay held the lane."""
         house.wait_for("another relay to hold the lane",
                        lambda: self.owner() not in (before, ""), seconds, every=0.02)
         return time.monotonic() - since
@@ -207,7 +207,7 @@ class Frozen(RelayCase):
 
     def full_holder(self, broker):
         """As busy_holder(), frozen with a full queue, because the broker is frozen. It gives the
-        rows up after a while: whoever looks too late finds none in its hands, and begins anew."""
+        rows up after a while: a look that comes too late finds none, and the test begins again."""
         for _ in range(TRIES_MAX):
             holder, name = self.busy_holder()
             given_up = holder.metric("tallybox_relay_resets_total")

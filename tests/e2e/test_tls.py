@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The way to a database that is not on this machine: encrypted, and to nobody else."""
+"""The way to a database that is not on this machine: encrypted, and to no other server."""
 
 import pathlib
 import subprocess
@@ -84,7 +84,7 @@ class MysqlTls(unittest.TestCase):
         self.assertIn(str(self.other.ca)[:60], text)
         # Without a tls_ca the system's authorities are asked, and do not know ours.
         self.status(server, house.UNAVAILABLE, host=NOT_LOCAL)
-        # Encrypted, whoever it is; and not at all.
+        # Encrypted without a check of the name; and not encrypted.
         self.welcome(server, host=NOT_LOCAL, tls="on")
         self.welcome(server, host=NOT_LOCAL, tls="off")
         text = self.status(server, None, tls="verify", tls_ca="/nowhere/ca.pem")

@@ -58,7 +58,7 @@ class Times(house.Case):
         self.check(records[1], now, times[1])
         self.check(records[2], now, times[2])
         self.check(records[3], now - 3.5 * DAY, times[3])
-        # Whoever keeps all records gets every time of the past.
+        # A topic that keeps all records gets every time of the past.
         records = self.publish("always", [now - 5000 * DAY], {"retention.ms": -1})
         self.check(records[0], now - 5000 * DAY)
         records = self.publish("strict", [now - 5 * DAY],

@@ -408,7 +408,7 @@ class Stop(EdgeCase):
         house.wait_for("a transaction under way", lambda: hold.hits)
         for client in clients[1:]:
             client.start()
-        # A request that is still on its way would find nobody listening.
+        # A request that is still on its way would find no listener.
         house.wait_for("the others to wait behind it",
                        lambda: serve.metric("tallybox_commit_queue_votes") == 7)
         self.stop_soon(serve)

@@ -49,7 +49,7 @@ static struct queue *votes;
 static struct queue *reads;
 static struct queue *tasks;
 static struct api *api;
-static struct http_scopes scopes; /* of the request at hand */
+static struct http_scopes scopes; /* of the current request */
 
 enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
                   http_on_refuse on_refuse, void *ctx, struct err *err)

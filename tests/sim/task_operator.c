@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A person at the command line of the retry queue: runs, unparks and cancels tasks, pauses scenes,
- * mends policies. Each action is one transaction, as `tallybox retry` makes it. */
+ * corrects policies. Each action is one transaction, as `tallybox retry` makes it. */
 #include "tests/sim/roles.h"
 #include "tests/sim/tasks.h"
 

@@ -74,7 +74,7 @@ static void a_task_behind_an_unlocked_task_is_left(void **state)
                      ORDER_LEAVE);
     assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false)}),
                      ORDER_LEAVE);
-    /* One that is held is enough where no one is busy. */
+    /* One that is held is enough where none is busy. */
     assert_int_equal(decide_one(5, (struct order_ahead){.waiting = row(2, TASK_WAITING, false),
                                                         .queued = row(3, TASK_QUEUED, true)}),
                      ORDER_QUEUE);
