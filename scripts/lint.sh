@@ -5,7 +5,7 @@
 # shellcheck source=scripts/format.sh
 . "$ROOT/scripts/format.sh"
 
-LINT_RULES=(layout layers sql events skips scripts python gcc clang headers tidy)
+LINT_RULES=(layout layers sql events words skips scripts python gcc clang headers tidy)
 
 lint_help() {
     cat <<'END'
@@ -16,7 +16,8 @@ Without a RULE all of them:
   layout    clang-format 14 would change nothing           (./dev format does it for you)
   layers    which file may include which, sizes of files and functions, and the check's own test
   sql       no text is put into a statement as it is; and the check's own test
-  events    log events are those of common/log_events.c; and the check's own test
+  events    log events are those of common/daemon/log_events.c; and the check's own test
+  words     no word that the glossary replaces; and the check's own test
   skips     tests/skips.txt can be read; and the check's own test
   scripts   shellcheck of all bash
   python    all Python compiles
@@ -48,6 +49,10 @@ lint_sql() {
 
 lint_events() {
     tests/lint/log_events && quietly /usr/bin/python3 -B tests/lint/test_log_events.py
+}
+
+lint_words() {
+    tests/lint/words && quietly /usr/bin/python3 -B tests/lint/test_words.py
 }
 
 lint_skips() { quietly /usr/bin/python3 -B tests/lint/test_skips.py; }

@@ -10,7 +10,7 @@
 
 #define LOOK_MS 1000
 
-/* Trouble that is over sooner shows in metrics; a line about it would help nobody. */
+/* A shorter failure shows in the metrics; the log does not need it. */
 #define SAY_MS 3000
 
 /* While we wait at the gate the manager must not take us for a start that hangs. */

@@ -188,7 +188,7 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
         return RC_OK;
     }
     mysql_close(mysql);
-    /* There is no item yet that could be set aside. */
+    /* There is no item yet that RC_REJECT could refer to. */
     return rc == RC_REJECT ? RC_RETRY : rc;
 }
 

@@ -10,12 +10,13 @@ struct meaning {
     enum rc rc;
 };
 
-/* What is not here is RC_RETRY: everything that passes by itself or with somebody's help at the
- * broker while the handle stays good (no connection, no leader, too few replicas, time-outs, full
- * queues, purged messages, throttling, full disks, rebalances), and every code yet unknown: trying
- * again is harmless, because what is refused stays in its table. Three are worth a word:
+/* Codes that are not listed are RC_RETRY: faults that end by themselves or through an operator's
+ * work at the broker while the handle stays good (no connection, no leader, too few replicas,
+ * time-outs, full queues, purged messages, throttling, full disks, rebalances), and every code yet
+ * unknown: trying again is harmless, because what is refused stays in its table. Three are worth a
+ * word:
  * - failed logins and TLS: librdkafka keeps trying by itself and recovers when the account is
- *   mended; a new handle or a new process would only knock faster.
+ *   corrected; a new handle or process would only try faster.
  * - REQUEST_TIMED_OUT and MSG_TIMED_OUT leave open whether the broker has the message.
  * - UNSUPPORTED_COMPRESSION_TYPE, INVALID_REQUIRED_ACKS: settings, the same for every message;
  *   setting one message aside would not help the next. */

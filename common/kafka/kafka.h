@@ -45,8 +45,8 @@ void kafka_version_flaws(int version, char *text, size_t size);
 bool kafka_cooperative(void);
 
 /* What a delivery report's, a call's, a consumer's or a global error means.
- * RC_RETRY: the broker's or the network's trouble; nothing is wrong with the message. Every code
- * nobody knows is one of them.
+ * RC_RETRY: a fault of the broker or the network; the message is valid. Every unknown code
+ * counts as one of them.
  * RC_REJECT: this message is refused (too large, unknown topic, no right, invalid record), or, for
  * a consumer, this partition cannot go on (its records are gone).
  * RC_FATAL: this handle is finished: a new one is needed. RC_OK for no error. */

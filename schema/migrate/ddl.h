@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads what a migration's statement changes: enough of SQL for our own migrations, and an error
- * for everything else, so that a change nobody can follow never gets into one. Pure; any thread.
+ * for everything else, so that a change that the runner cannot verify never gets into one. Pure;
+ * any thread.
  *
  * Known: CREATE TABLE, DROP TABLE, ALTER TABLE (ADD, MODIFY and DROP of columns and indexes),
  * CREATE INDEX, DROP INDEX, and INSERT, UPDATE, DELETE, REPLACE. Columns of text must have a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of ddl.c: a reader that looks one token ahead, and the definition of one column.
- * Nobody else includes this. */
+/* The parser of one column's definition, and the reader that it shares with ddl.c, which looks one
+ * token ahead. Only ddl.c includes this. */
 #ifndef SCHEMA_MIGRATE_DDL_COLUMN_H
 #define SCHEMA_MIGRATE_DDL_COLUMN_H
 

@@ -79,11 +79,11 @@ static enum history_state get_state_after(const struct step *step)
     return step->row->statement == step->row->statements ? HISTORY_APPLIED : HISTORY_RUNNING;
 }
 
-static enum rc sweep_partition(void *ctx, const char *name, struct err *err)
+static enum rc delete_partition_rows(void *ctx, const char *name, struct err *err)
 {
     const struct step *step = ctx;
     const struct migrate_store *store = step->migrate->store;
-    enum rc rc = store->sweep(store->ctx, step->effect.table, name, err);
+    enum rc rc = store->delete_rows(store->ctx, step->effect.table, name, err);
 
     /* A missing privilege matters only if there is something to remove; then the statement reports
      * it again. */
@@ -98,7 +98,7 @@ static enum rc resume_step(struct step *step, bool *done, struct err *err)
 
     if (rc == RC_OK && !*done && step->effect.kind == EFFECT_APPEARS &&
         step->effect.what == SHAPE_TABLE)
-        rc = ddl_partitions(&step->statement, sweep_partition, step, err);
+        rc = ddl_partitions(&step->statement, delete_partition_rows, step, err);
     return rc;
 }
 

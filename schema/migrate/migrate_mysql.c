@@ -142,10 +142,11 @@ static enum rc take_lock(void *ctx, int64_t wait_ms, struct err *err)
     if (rc != RC_OK)
         return rc;
     if (got == 0)
-        return err_fail(err, RC_RETRY, 0,
-                        "somebody else has been migrating database %s for %lld s: wait until that "
-                        "is done and try again",
-                        mysql->settings.database, (long long)(wait_ms / 1000));
+        return err_fail(
+            err, RC_RETRY, 0,
+            "another process has been migrating database %s for %lld s: wait until that "
+            "is done and try again",
+            mysql->settings.database, (long long)(wait_ms / 1000));
     if (got != 1 || db_session(mysql->db) != session)
         return err_fail(err, RC_RETRY, 0,
                         "the server gave no lock for migrating database %s: try again",
@@ -232,7 +233,7 @@ static enum rc run_statement(void *ctx, const char *sql, size_t len, struct err 
 
 /* InnoDB has a table of its own for each partition, and MariaDB drops one by its name in the folder
  * when the whole that it belongs to is not there. MySQL cleans up by itself. */
-static enum rc sweep_rows(void *ctx, const char *table, const char *partition, struct err *err)
+static enum rc delete_rows(void *ctx, const char *table, const char *partition, struct err *err)
 {
     struct migrate_mysql *mysql = ctx;
     enum rc rc;
@@ -367,7 +368,7 @@ enum rc migrate_mysql_open(struct migrate_mysql **out, const struct mysql_settin
         .read_history = read_history,
         .exists = has_table,
         .run = run_statement,
-        .sweep = sweep_rows,
+        .delete_rows = delete_rows,
         .save = save_row,
         .run_and_save = run_and_save,
         .read_shape = read_shape,

@@ -45,8 +45,8 @@ struct migrate_store {
 
     /* Waits up to wait_ms to be the only runner in this database, until unlock(). RC_RETRY: another
      * runner is at work. A runner that dies or loses its connection loses the lock once the server
-     * has ended its statement. run(), sweep(), save() and run_and_save() return RC_RETRY and do
-     * nothing when the lock is lost. */
+     * has ended its statement. run(), delete_rows(), save() and run_and_save() return RC_RETRY and
+     * do nothing when the lock is lost. */
     enum rc (*lock)(void *ctx, int64_t wait_ms, struct err *err);
     void (*unlock)(void *ctx);
 
@@ -58,11 +58,11 @@ struct migrate_store {
     enum rc (*exists)(void *ctx, enum shape_kind kind, const char *table, const char *name,
                       bool *exists, struct err *err);
 
-    /* One statement that commits by itself and is done whole or not at all, see sweep(). */
+    /* One statement that commits by itself and is done whole or not at all, see delete_rows(). */
     enum rc (*run)(void *ctx, const char *sql, size_t len, struct err *err);
     /* Removes the remains of one partition after the server crashed while it created a table.
      * Called only while that table does not exist. */
-    enum rc (*sweep)(void *ctx, const char *table, const char *partition, struct err *err);
+    enum rc (*delete_rows)(void *ctx, const char *table, const char *partition, struct err *err);
     /* Writes the row of a version, new or again. */
     enum rc (*save)(void *ctx, const struct history_row *row, struct err *err);
     /* Executes a statement on rows and saves its record in one transaction. */

@@ -84,10 +84,11 @@ static enum rc check_effect(const struct shape *shape, const struct statement *s
     there = shape_find(shape, effect.what, effect.table, effect.name) != NULL;
     if (there == (effect.kind == EFFECT_APPEARS))
         return RC_OK;
-    return err_fail(err, RC_FATAL, 0,
-                    "nobody could see whether it was done, because %s%s%s is dropped and made in "
-                    "one statement: make it two",
-                    effect.table, effect.name[0] ? "." : "", effect.name);
+    return err_fail(
+        err, RC_FATAL, 0,
+        "a restart could not see whether it was done, because %s%s%s is dropped and made in "
+        "one statement: make it two",
+        effect.table, effect.name[0] ? "." : "", effect.name);
 }
 
 static enum rc check_one(const struct migration *migration, struct shape *shape, struct err *err)

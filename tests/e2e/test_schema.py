@@ -365,7 +365,7 @@ class Killed(SchemaCase):
             cursor.execute(f"SELECT GET_LOCK({LOCK}, 0)")
             self.assertEqual(cursor.fetchone(), (1,))
         text = self.migrate("up", "--wait", 1, expect=house.UNAVAILABLE)
-        self.assertIn("somebody else has been migrating", text)
+        self.assertIn("another process has been migrating", text)
         self.assertEqual(self.tables(), set())
         waiting = self.start("up")
         time.sleep(0.3)

@@ -146,7 +146,7 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
 }
 
 /* A file that a crashed server left blocks the table until it is removed. */
-static enum rc sweep(void *ctx, const char *table, const char *partition, struct err *err)
+static enum rc delete_rows(void *ctx, const char *table, const char *partition, struct err *err)
 {
     struct fake *fake = ctx;
     enum rc rc = enter(fake, err);
@@ -156,7 +156,7 @@ static enum rc sweep(void *ctx, const char *table, const char *partition, struct
     assert(fake->locked && !shape_find(&fake->shape, SHAPE_TABLE, table, NULL));
     if (strcmp(partition, fake->left_over) == 0)
         fake->left_over = "";
-    fake->sweeps++;
+    fake->row_deletes++;
     return leave(fake, rc, err);
 }
 
@@ -227,7 +227,7 @@ void fake_init(struct fake *fake)
         .read_history = read_history,
         .exists = exists,
         .run = run,
-        .sweep = sweep,
+        .delete_rows = delete_rows,
         .save = save,
         .run_and_save = run_and_save,
         .read_shape = read_shape,
@@ -245,7 +245,7 @@ void fake_restart(struct fake *fake, enum fake_trouble trouble, int at)
     fake->dead = false;
     fake->calls = 0;
     fake->runs = 0;
-    fake->sweeps = 0;
+    fake->row_deletes = 0;
     fake->trouble = trouble;
     fake->trouble_at = at;
 }

@@ -46,7 +46,7 @@ struct fake {
     bool locked;
     bool dead;
     int calls;
-    int sweeps;
+    int row_deletes;
     int runs; /* DDL and statements on rows that were handed to the server */
     enum fake_trouble trouble;
     int trouble_at; /* counted from 1 */

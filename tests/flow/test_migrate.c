@@ -196,7 +196,7 @@ static void pieces_that_a_crashed_server_left_are_swept(void **state)
         migrate = fake_migrate(&fake, MIGRATION_OUTBOX);
         migrate.set = &cut;
         migrate_up(&migrate, MIGRATION_NEWEST, NULL);
-        assert_int_equal(fake.sweeps, 0);
+        assert_int_equal(fake.row_deletes, 0);
         if (fake_row(&fake, 1) && fake_row(&fake, 1)->state == HISTORY_TRYING)
             break;
         fake_done(&fake);
@@ -205,7 +205,7 @@ static void pieces_that_a_crashed_server_left_are_swept(void **state)
     fake.left_over_by = "CREATE TABLE p ";
     fake_restart(&fake, TROUBLE_NONE, 0);
     assert_int_equal(migrate_up(&migrate, MIGRATION_NEWEST, NULL), RC_OK);
-    assert_int_equal(fake.sweeps, 2);
+    assert_int_equal(fake.row_deletes, 2);
     assert_int_equal(fake_row(&fake, 1)->state, HISTORY_APPLIED);
     fake_done(&fake);
 }

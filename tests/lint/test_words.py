@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Where tests/lint/words looks, and what it finds."""
+
+import importlib.machinery
+import importlib.util
+import os
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOADER = importlib.machinery.SourceFileLoader("words", os.path.join(HERE, "words"))
+words = importlib.util.module_from_spec(importlib.util.spec_from_loader("words", LOADER))
+LOADER.exec_module(words)
+
+
+def found(path, content):
+    return list(words.findings(path, content))
+
+
+class Findings(unittest.TestCase):
+    def test_comments_and_texts_of_c_are_read_and_code_is_not(self):
+        self.assertEqual(found("a.c", "int dice;\n"), [])
+        sentence, = found("a.c", "int x;\n/* The dice\n * fall. */\n")
+        self.assertEqual(sentence, 'a.c:2: "dice": write rng')
+        sentence, = found("a.c", 'puts("the clerk");\n')
+        self.assertIn("a.c:1:", sentence)
+
+    def test_a_word_in_the_second_line_of_a_comment_has_that_line(self):
+        sentence, = found("a.h", "/* One.\n * Whoever reads this. */\n")
+        self.assertIn("a.h:2:", sentence)
+
+    def test_comments_of_scripts_and_documents_are_read(self):
+        self.assertEqual(len(found("a.py", "x = 1  # nobody\n")), 1)
+        self.assertEqual(len(found("a.sh", "# somebody\n")), 1)
+        self.assertEqual(len(found("a.sql", "-- in hand\n")), 1)
+        self.assertEqual(len(found("a.md", "rows in hand\n")), 1)
+
+    def test_parts_of_other_words_are_no_findings(self):
+        self.assertEqual(found("a.md", "the original recommends right trigger sweeping"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
