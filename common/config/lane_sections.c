@@ -231,10 +231,12 @@ enum rc lane_sections_complete(struct lane_sections *sections, struct settings *
                  lane);
     }
     rc = check_listed(sections, settings, path, err);
-    ordered = rc == RC_OK ? calloc(1, sizeof(*ordered)) : NULL;
-    if (rc == RC_OK && !ordered)
+    if (rc != RC_OK)
+        return rc;
+    ordered = calloc(1, sizeof(*ordered));
+    if (!ordered) {
         rc = err_fail(err, RC_FATAL, 0, "out of memory");
-    if (rc == RC_OK) {
+    } else {
         order_sections(sections, settings, ordered);
         *sections = *ordered;
         for (size_t i = 0; i < sections->count; i++)
