@@ -81,7 +81,7 @@ class Agreement(Lanes):
         self.assertNotIn("outbox,", serve.why_not_ready())
         status = json.loads(self.stack.tallybox("status", "--json").stdout)
         self.assertEqual(status["outbox"]["written"]["unserved"], ["outbox_1"])
-        self.assertIn("outbox_1: no live relay serves it", self.stack.tallybox("status").stdout)
+        self.assertIn("outbox_1: writers use it, but no live relay serves it", self.stack.tallybox("status").stdout)
         self.assertIn("check=lanes_served", serve.log_text())
         self.start("relay", sets=BOTH)
         serve.wait_ready()
