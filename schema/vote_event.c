@@ -258,7 +258,7 @@ enum rc vote_event_decode(struct vote_event *event, const void *bytes, size_t le
 {
     if (len == 0)
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
-                        "the record has no value, expected a JSON object");
+                        "the record has an empty value, expected a JSON object");
     if (len > VOTE_EVENT_BYTES_MAX)
         return err_fail(err, RC_REJECT, VOTE_EVENT_FAULT_DECODE,
                         "the value has %zu bytes, a vote event has at most %d", len,

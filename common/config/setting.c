@@ -13,7 +13,7 @@
 #define HOST_BYTES_MAX 253  /* DNS's own bound */
 #define TOPIC_MARKS "._-"   /* allowed in a topic beside letters and digits */
 
-#define TO_SHOW "%.60s" /* as much of a bad value as a sentence can carry */
+#define TO_SHOW "%.60s" /* at most so much of a bad value is in an error */
 
 /* All sections lane.NAME are described by one. */
 static const char *map_section(const char *section)

@@ -18,7 +18,8 @@ const struct settings_section *setting_section_find(const char *section);
 
 bool setting_is_lane_name(const char *text, size_t len);
 
-/* base, here and below: the struct settings, or the struct lane_settings for a setting of a lane.
+/* In this and all functions below, base points to struct settings, or to struct lane_settings for
+ * a setting of a lane.
  *
  * Stores text in base. RC_FATAL: nothing was stored; err has the text and what was expected,
  * without the setting and its place. A secret is never in err. */

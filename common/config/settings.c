@@ -146,17 +146,19 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(relay, poll_idle_ms), "25", 1, 60000, NULL,
      "Wait before the next read while the outbox stays empty, in milliseconds."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
-     "Most published rows deleted with one statement."},
+     "Acknowledged rows that begin a round of deletions; a round uses several statements and may "
+     "delete some rows more."},
     {LIVE_NUMBER(relay, delete_wait_ms), "200", 0, 60000, NULL,
      "Longest time a published row waits for others to be deleted with it, in milliseconds."},
     {NUMBER(relay, gap_wait_ms), "30000", 1000, 86400000, NULL,
-     "Shortest time before the relay stops waiting for a missing seq, in milliseconds."},
+     "How long the relay waits for a missing seq if it cannot see the transactions of other "
+     "accounts, in milliseconds. An open transaction keeps a gap open for up to 20 times this."},
     {NUMBER(relay, gap_wait_multi_ms), "600000", 1000, 86400000, NULL,
      "The same if several nodes of a cluster accept writes (Galera, group replication with several "
      "primaries), in milliseconds."},
     {NUMBER(relay, gaps_max), "4096", 16, 1000000, NULL,
-     "Most missing seqs watched at the same time; with more the relay stops reading until some are "
-     "closed."},
+     "Most gaps (ranges of missing seqs) watched at the same time. If there are more, the closest "
+     "gaps are merged: reading gets slower, no row is lost."},
     {LIVE_NUMBER(relay, full_scan_ms), "60000", 1000, 86400000, NULL,
      "Time between two full scans, which find rows left below the cursor, in milliseconds."},
     {NUMBER(relay, send_timeout_ms), "8000", 1000, 3600000, NULL,

@@ -237,7 +237,8 @@ static enum rc open_signals(struct daemon *daemon, struct signals *signals, stru
     return rc;
 }
 
-/* A failure to notify the service manager is fatal: it would end the process after its time-out. */
+/* A failure to notify the service manager is fatal, because the manager would kill the process
+ * after its start time-out. */
 static enum rc open_manager(struct daemon *daemon, struct err *err)
 {
     const struct os_service service = os_service();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes connections: the client library's own life, its options, TLS, and what every session is
- * set to. Only db.c uses it: with it this is the one place that sees the library. Any thread. */
+ * set to. Only db.c includes this header; these two files alone call the library. Any thread. */
 #ifndef COMMON_DB_HANDLE_H
 #define COMMON_DB_HANDLE_H
 

@@ -82,7 +82,7 @@ static bool is_anywhere(int fd)
            (family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six));
 }
 
-/* Other families, as Unix sockets, cannot be reached from other machines. */
+/* Sockets of other families, such as Unix sockets, cannot be reached from other machines. */
 static bool is_loopback(int fd)
 {
     struct in_addr four;
@@ -132,7 +132,7 @@ static enum rc open_tls(struct http_guard *guard, struct err *err)
                          config->tls_key, err);
 }
 
-/* A file without a single token for these pages is a mistake, so it is refused. */
+/* A token file in which no token has the needed scope is refused. */
 static enum rc check_scopes(const struct http_guard_config *config,
                             const struct http_tokens *tokens, struct err *err)
 {

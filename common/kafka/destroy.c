@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A handle that a separate thread destroys. The later one of that thread and the caller frees
- * this. */
+/* A handle that a separate thread destroys. The thread or the caller frees it, whichever
+ * ends later. */
 struct destruction {
     rd_kafka_t *kafka;
     int flags;

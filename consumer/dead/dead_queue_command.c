@@ -129,8 +129,8 @@ static int print_result(const struct queue_work *work, bool json)
     else
         buf_print(&out,
                   "%" PRIu64 " dead records are in the retry queue, in %" PRIu64
-                  " tasks of scene " HELD_TASK_SCENE ", %" PRIu64
-                  " of which were there before; `tallybox retry list` shows them\n",
+                  " tasks of scene " HELD_TASK_SCENE "; %" PRIu64
+                  " of these tasks existed before; `tallybox retry list` shows them\n",
                   work->records, work->tasks, work->tasks - work->made);
     return options_print(&out);
 }

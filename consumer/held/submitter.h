@@ -52,7 +52,8 @@ struct held_store {
                       struct err *err);
 };
 
-/* More rows than keys: later records of a held key have rows, but no task of their own. */
+/* Rows of a page. More than HELD_SUBMIT_MAX, because several rows may belong to one key, and a key
+ * gets one task. */
 #define SUBMITTER_PAGE_ROWS 500
 #define SUBMITTER_SEARCH_MS 60000
 /* The shortest time between the starts of two searches. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A partition in the fetching step: from the assignment over the claim and the seek to its records.
+/* A partition in the fetching step: it is assigned, claimed, sought, and then read.
  * Decides the order of these stages and how long to wait between them. Used by the fetching step
  * only, except for the fields that job.h shares. */
 #ifndef CONSUMER_INGEST_PART_H
@@ -41,8 +41,9 @@ struct part {
     char topic_id[TOPIC_ID_SIZE]; /* the broker's id at the claim; "": unknown */
     /* of the last claim; next_offset moves with the applied batches */
     struct progress_row row;
-    /* Batches of this claim are whole, because a content is held or votes up to whole_until may
-     * have to be. Constant until the next claim, because pending batches must be of one kind. */
+    /* Batches of this claim share no transaction, because a content is held or a vote up to
+     * whole_until may become held. Constant until the next claim, because pending batches must be
+     * of one kind. */
     bool whole;
     int64_t whole_until;
     struct job claim;
@@ -74,8 +75,8 @@ void part_enter(struct part *part, enum part_state state, int64_t now_ms);
 /* Starts again with a claim after wait_ms. Earlier jobs become void. */
 void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms);
 
-/* As part_restart(), because of err, and with longer waits until an operator has acted. True if err
- * differs from the reason before. */
+/* Stops the partition because of err and claims it again every 10 s until a claim succeeds. Returns
+ * true if err differs from the reason before. */
 bool part_stop(struct part *part, const struct err *err, int64_t now_ms);
 
 /* The partition works. True if it was stopped before. */

@@ -24,7 +24,7 @@
 struct topic {
     char name[TOPIC_SIZE];
     char id[TOPIC_ID_SIZE];
-    bool known; /* answered since the last topic_ids_doubt(), or cannot be known */
+    bool known; /* queried since the last topic_ids_doubt(), or cannot be known */
     bool compacted;
 };
 
@@ -177,7 +177,7 @@ static void take_topic(struct topic *topic, const rd_kafka_TopicDescription_t *a
         snprintf(topic->id, sizeof(topic->id), "%s", rd_kafka_Uuid_base64str(id));
 }
 
-/* A failed question keeps the earlier answers. */
+/* After a failed query each topic keeps its last id and counts as known. */
 static void take_answer(struct topic_ids *ids, rd_kafka_event_t *event)
 {
     const rd_kafka_DescribeTopics_result_t *result = rd_kafka_event_DescribeTopics_result(event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the broker about topics without blocking: their ids, which change when a topic is deleted
+/* Queries topics asynchronously: their ids, which change when a topic is deleted
  * and created again, and whether they are compacted. Brokers or libraries without topic ids give
- * empty ones. One thread. */
+ * empty ones. topic_read_offsets() alone blocks. One thread, except topic_read_offsets(). */
 #ifndef CONSUMER_INGEST_TOPIC_KAFKA_H
 #define CONSUMER_INGEST_TOPIC_KAFKA_H
 

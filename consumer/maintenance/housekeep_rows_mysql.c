@@ -12,7 +12,7 @@
  * deleted. */
 #define DEAD_ROWS_MAX 100
 #define PROGRESS_ROWS_MAX 100
-/* The parameters of a task may be as large. An attempt has one sentence. */
+/* The params of a task may be as large. An attempt has one sentence. */
 #define TASK_ROWS_MAX 100
 #define ATTEMPT_ROWS_MAX 1000
 

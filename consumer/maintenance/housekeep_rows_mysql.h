@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The statements that count and delete old rows for housekeep_mysql.c. They lock only rows that are
- * old, and others no longer than it takes to compare their age. One thread at a time. */
+/* The statements that count and delete old rows for housekeep_mysql.c. They keep locks
+ * only on old rows; a lock on another row is released as soon as its age has been compared. One
+ * thread at a time. */
 #ifndef CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
 #define CONSUMER_MAINTENANCE_HOUSEKEEP_ROWS_MYSQL_H
 

@@ -413,7 +413,7 @@ static enum rc renew_all(struct leases *leases, int64_t now_ms, struct err *err)
     return rc;
 }
 
-/* Whether a shortened lease has not been renewed yet: it keeps its lane without a reader. */
+/* Returns true while a shortened lease is not renewed; until then no relay reads its lane. */
 static bool find_shortened(const struct leases *leases, struct err *err)
 {
     for (size_t i = 0; i < leases->count; i++) {

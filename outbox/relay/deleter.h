@@ -4,8 +4,9 @@
  * diverter, which moves refused rows into the retry queue (diverter.h). The deleter's thread.
  *
  * Invariant R3: only a row that the broker acknowledged is deleted (mutant delete-before-ack).
- * Invariant R4: the transaction of a deletion checks the epoch of the lease (mutant
- * delete-unfenced; test_relay_lease). */
+ * Invariant R4: the epoch of the lease is checked immediately before each deletion (mutant
+ * delete-unfenced; test_relay_lease). A deletion that ends after the lease is harmless, because its
+ * rows are in Kafka. */
 #ifndef OUTBOX_RELAY_DELETER_H
 #define OUTBOX_RELAY_DELETER_H
 
@@ -21,7 +22,7 @@
 struct deleter {
     struct lane *lane;
     struct deleter_ops ops;
-    struct seqs **blocks; /* rows to delete; all blocks but the last were filled up */
+    struct seqs **blocks; /* rows to delete; all but the last one were filled */
     size_t block_count;
     size_t blocks_max;
     size_t rows;      /* in blocks */

@@ -432,7 +432,7 @@ static enum rc pass_key(void *ctx, const struct db_row *row, struct err *err)
     return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
 }
 
-/* Finds the lane's tasks by their class, without batch other tasks, such as those that a client
+/* Finds the lane's tasks by their class. It reads no other tasks, for example those that a client
  * submitted in the same group. */
 static enum rc select_keys(struct deleter_mysql *deleter, size_t keys_max, deleter_on_key on_key,
                            void *on_key_ctx, struct err *err)
@@ -473,7 +473,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void
     if (rc == RC_OK)
         rc = select_keys(deleter, keys_max, on_key, on_key_ctx, err);
     if (rc != RC_OK)
-        err_wrap(err, "batch which keys of %s are in the retry queue", deleter->table);
+        err_wrap(err, "reading which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 
@@ -514,7 +514,7 @@ static enum rc read_keys_left(void *ctx, struct lane_key *keys, size_t count, st
     if (rc == RC_OK)
         rc = select_keys_left(deleter, keys, count, err);
     if (rc != RC_OK)
-        err_wrap(err, "batch which keys of %s are in the retry queue", deleter->table);
+        err_wrap(err, "reading which keys of %s are in the retry queue", deleter->table);
     return rc;
 }
 

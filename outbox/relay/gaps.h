@@ -5,15 +5,15 @@
  * The list is bounded: when it is full, the two closest gaps are merged into one gap, which also
  * covers the rows between them. A merged gap costs more reading but loses no row.
  *
- * The gap closer decides when a missing seq cannot appear any more. It closes a gap when a locking
- * read finds neither a committed row nor an uncommitted one in it, and
- * - if the account may see other transactions: every transaction that was open one second after
+ * The gap closer decides when a missing seq cannot appear any more. A locking read must find
+ * neither a committed row nor an uncommitted one in the gap, and one of these must hold:
+ * - the account may see other transactions, and every transaction that was open one second after
  *   the gap was first seen has ended. By then the transaction that reserved the seq has written its
  *   row, or never will;
- * - if other nodes of a cluster also write: the gap is at least gap_wait_multi_ms old, the longest
- *   time for which a transaction on another node may stay open;
- * - if other transactions cannot be seen, or one of them stays open for very long: the gap is old
+ * - other transactions cannot be seen, or one of them stays open for very long, and the gap is old
  *   enough.
+ * If other nodes of a cluster also write, the gap must also be at least gap_wait_multi_ms old, the
+ * longest time for which a transaction on another node may stay open.
  * Invariant R2: a gap is not closed earlier (mutant gap-closed-at-sight; test_gaps, test_writers).
  * A gap that is closed too early delays its row until the next full scan and loses nothing.
  *

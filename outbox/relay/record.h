@@ -25,9 +25,9 @@ int64_t record_timestamp(const struct relay_row *row, int64_t older_ms_max);
 
 /* Passes the headers of row's record to on_header, in the order of the record. timestamp_ms is the
  * timestamp of the record. An empty source disables CloudEvents attributes, which require a source;
- * at full speed they are a quarter of the relay's work. Returns RC_REJECT when the headers column
- * is not a JSON object with string values, or contains a name that is reserved for the relay;
- * on_header may have received some headers before. */
+ * at full load the attributes cost a quarter of the CPU time of the relay. Returns RC_REJECT when
+ * the headers column is not a JSON object with string values, or contains a name that is reserved
+ * for the relay; on_header may have received some headers before. */
 enum rc record_headers(const struct relay_row *row, int64_t timestamp_ms, const char *lane,
                        const char *source, record_on_header on_header, void *ctx, struct err *err);
 

@@ -110,8 +110,10 @@ typedef enum rc (*deleter_on_key)(void *ctx, const char *ordering_key, struct er
 
 struct deleter_ops {
     void *ctx;
-    /* Deletes the rows of the ranges if this instance holds the lane's lease with this epoch.
-     * Otherwise deletes nothing and sets fenced. Repeating the call is harmless. */
+    /* Checks that this instance holds the lane's lease with this epoch, then deletes the rows of
+     * the ranges. If the check fails, deletes nothing and sets fenced. The lease may end between
+     * check and deletion, which is harmless: the rows are in Kafka. Repeating the call is
+     * harmless, too. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
     /* Moves these rows from the table into the retry queue as tasks, in their order, in one

@@ -13,16 +13,16 @@
  * broker_kafka.c.
  *
  * A relay may be stopped (SIGSTOP, a suspended machine) and continue after another relay has taken
- * the lane. Invariant R4: the sender checks the clock before each row, so it sends no row that it
- * still holds (mutants lease-not-checked, lease-checked-per-step; test_relay_lease). Records that
- * librdkafka and the kernel had accepted may still arrive late, and a machine whose clock was
- * stopped, too, continues for a part of a lease, until its next heartbeat. Neither breaks the
- * order:
+ * the lane. Invariant R4: the sender checks the clock before each row, so after the end of the
+ * lease it sends no row that it had read before (mutants lease-not-checked, lease-checked-per-step;
+ * test_relay_lease). Records that librdkafka and the kernel had accepted may still arrive late, and
+ * if the clock of the machine was stopped, too, the relay sends until its next heartbeat, for less
+ * than one lease. Neither breaks the order:
  *
  * Invariant: every relay sends the rows of a key in order and without a hole, beginning at or below
- * the first row that is not yet in the topic. So each record of a late relay is a repeat or
- * precedes its successors: by the first record of each id, every key is in order. This follows
- * from:
+ * the first row that is not yet in the topic. So a record of a late relay is a repeat or
+ * arrives before all later events of its key: by the first record of each id, every key is in
+ * order. This follows from:
  * - R3: a row is deleted only after it was acknowledged (mutant delete-before-ack).
  * - R6: a row is moved into the retry queue only when all earlier rows of its key are acknowledged
  * or moved (mutant moved-before-ack), and only if the lease is held at the COMMIT.

@@ -29,7 +29,7 @@ static void remove_from_list(struct fair_link *link)
     link->next->prev = link->prev;
 }
 
-/* Each of these has its link first. */
+/* The link is the first member of each struct, so a cast converts a link to its struct. */
 
 static struct fair_scene *get_scene(struct fair_link *link)
 {

@@ -75,7 +75,7 @@ struct slot {
     struct slot *next; /* in a chain of the index, or of free slots */
 };
 
-/* What may fail, each with its note for log and health. */
+/* The calls of the store that may fail; each has a condition in struct pool. */
 enum pool_call {
     POOL_SCENES,
     POOL_LOOK,

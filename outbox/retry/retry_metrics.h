@@ -64,7 +64,7 @@ struct metric *retry_metrics_shards(const char *handler);
 void retry_depths_begin(void);
 void retry_depths_add(struct retry_scene_metrics *metrics, enum task_state state, int64_t count,
                       int64_t oldest_ms, int64_t pending_max, bool handled, bool closed);
-/* A task of the scene that is claimed and waits for a thread is due for so long. */
+/* Reports how long a claimed task of the scene that waits for a thread has been due. */
 void retry_depths_age(struct retry_scene_metrics *metrics, int64_t age_ms);
 void retry_depths_end(void);
 

@@ -130,7 +130,7 @@ static void set_policy(struct scene *scene, struct policy *policy)
         init_rate(scene);
 }
 
-/* Of a scene without a row. */
+/* Sets the policy of a scene without a row. */
 static enum rc set_standard_policy(struct scene *scene, struct err *err)
 {
     const char *json = strcmp(scene->name, SCENE_PUBLISH) == 0 ? SCENE_PUBLISH_POLICY : "";

@@ -7,7 +7,7 @@
 
 #define BACKOFF_BASE_MS 20
 #define BACKOFF_CAP_MS 5000
-/* After RC_FATAL, which an operator must resolve, the call is repeated this often. */
+/* After RC_FATAL, which an operator must resolve, the wait is at least this long. */
 #define FATAL_WAIT_MS 3000
 
 void store_calls_init(struct store_calls *calls, struct pool *pool, uint64_t *rng)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides when each call to the retry store is made again: after a failure not before its backoff
- * has passed. The note of the call tells log and health of the failure. The dispatcher's thread. */
+ * has passed. The call's condition in the pool reports the failure to the log and to readiness. The
+ * dispatcher's thread. */
 #ifndef OUTBOX_RETRY_STORE_CALLS_H
 #define OUTBOX_RETRY_STORE_CALLS_H
 

@@ -9,7 +9,7 @@
 /* A slot that held more gives its memory back. */
 #define SLOT_BYTES_KEPT 65536
 
-/* A task that is in flight here and elsewhere rests so long before it is claimed again. */
+/* The wait before this process claims a task again that it and another process both run. */
 #define TWICE_REST_MS 1000
 
 static struct slot **find_chain(const struct task_slots *slots, int64_t id)

@@ -25,7 +25,7 @@ struct writeback {
     uint64_t *rng;
     struct slot **decided; /* to be written */
     size_t decided_count;
-    size_t write_alone; /* so many are written one by one: one of them is refused */
+    size_t write_alone; /* updates still to be written one by one, to find the refused one */
     struct task_update *updates;
     bool *lost;
     bool more_due; /* a result made another task due; the dispatcher clears it */

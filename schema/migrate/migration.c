@@ -71,7 +71,8 @@ enum rc migration_apply(const struct migration *migration, size_t count, struct 
     return RC_OK;
 }
 
-/* A statement that drops a thing and makes it anew leaves no trace to look for. */
+/* A statement that drops and recreates an object leaves the schema unchanged, so a restart could
+ * not detect whether it was executed. */
 static enum rc check_effect(const struct shape *shape, const struct statement *statement,
                             struct err *err)
 {
@@ -86,8 +87,8 @@ static enum rc check_effect(const struct shape *shape, const struct statement *s
         return RC_OK;
     return err_fail(
         err, RC_FATAL, 0,
-        "a restart could not see whether it was done, because %s%s%s is dropped and made in "
-        "one statement: make it two",
+        "a restart could not see whether it was done, because it drops and creates %s%s%s in "
+        "one statement: split it in two",
         effect.table, effect.name[0] ? "." : "", effect.name);
 }
 

@@ -32,7 +32,7 @@ struct migration_set {
 
 #define MIGRATION_NEWEST INT_MAX
 
-/* The schema version that this program needs. */
+/* The migrations compiled into this program; embed.cmake generates them. */
 extern const struct migration_set migration_set_ours;
 
 /* "outbox" or "sink"; static. */
@@ -52,8 +52,8 @@ enum rc migration_history(const struct migration_set *set, struct statement *sta
 enum rc migration_apply(const struct migration *migration, size_t count, struct shape *shape,
                         struct err *err);
 
-/* Are versions in order, can every statement be followed, and can everyone see afterwards whether
- * it was done? RC_FATAL: err names the migration and the statement. */
+/* Checks that the versions ascend, that every statement can be parsed, and that its effect can be
+ * detected after a restart. RC_FATAL: err names the migration and the statement. */
 enum rc migration_check(const struct migration_set *set, struct err *err);
 
 #endif

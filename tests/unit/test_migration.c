@@ -180,7 +180,9 @@ static void a_statement_without_a_trace_is_refused(void **state)
          BYTES(TABLE("a") "ALTER TABLE a DROP KEY ix, ADD UNIQUE KEY ix (x)")}};
 
     (void)state;
-    refused(list, 1, "statement 2: a restart could not see whether it was done, because a.ix");
+    refused(list, 1,
+            "statement 2: a restart could not see whether it was done, because it drops and "
+            "creates a.ix");
 }
 
 int main(void)

@@ -138,7 +138,7 @@ static void order_blanks_and_unknown_fields_do_not_matter(void **state)
 static void bytes_that_are_no_event_are_refused_as_undecodable(void **state)
 {
     (void)state;
-    refuses("", VOTE_EVENT_FAULT_DECODE, "the record has no value");
+    refuses("", VOTE_EVENT_FAULT_DECODE, "the record has an empty value");
     refuses("hello", VOTE_EVENT_FAULT_DECODE, "the value is not JSON");
     refuses(WHOLE "}", VOTE_EVENT_FAULT_DECODE, "the value is not JSON");
     refuses("{\"eventId\":\"\xff\"}", VOTE_EVENT_FAULT_DECODE, "the value is not JSON");

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kinds of listed tasks whose groups are checked, at most. */
+/* At most this many kinds of listed tasks are explained. */
 #define KINDS_MAX 16
 
 struct shown_kind {
@@ -54,7 +54,7 @@ static void note_kind(struct task_list *task_list, const struct retry_view *view
     task_list->kinds[task_list->kind_count++] = kind;
 }
 
-/* Why its tasks do not run, if they do not. */
+/* Appends the reason why tasks of this kind do not run, if there is one. */
 static enum rc explain_kind(struct db *db, const struct shown_kind *kind, struct buf *out,
                             struct err *err)
 {

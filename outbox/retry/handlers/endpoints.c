@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A failure weighs as much as so many calls under way. */
+/* One failure counts as this many calls in flight. */
 #define FAILURE_WEIGHT 4
 
 static struct endpoint *find_endpoint(struct endpoints *endpoints, const char *name)

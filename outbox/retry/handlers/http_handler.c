@@ -73,7 +73,7 @@ static enum rc http_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
-/* Of several servers any may be called (endpoints.h leaves out those that fail): they are one. */
+/* Several URLs of one task are one destination, because endpoints.h chooses any that works. */
 static void http_destination(const struct retry_handlers *all, const struct retry_job *job,
                              struct buf *name)
 {

@@ -30,7 +30,7 @@ struct zone_rule {
     struct zone_day ends;   /* by summer time */
 };
 
-/* False: it is no such text. */
+/* Returns false if text is not a rule of POSIX TZ. */
 bool zone_rule_parse(struct zone_rule *rule, const char *text, size_t len);
 
 /* Seconds that local time is ahead of UTC at utc_s. */

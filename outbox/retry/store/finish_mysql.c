@@ -459,8 +459,8 @@ static enum rc write_changes(struct store *store, struct err *err)
     return rc;
 }
 
-/* Also if the task waits again: a task of its key that was inserted later with a smaller id runs
- * first. */
+/* Wakes the next task of the key even if this task waits again: a task with a smaller id may have
+ * been inserted later and must run first. */
 static enum rc wake_next_tasks(struct store *store, struct err *err)
 {
     struct finishing *finishing = store->finishing;

@@ -205,8 +205,8 @@ static enum rc process_on_row(void *ctx, const struct db_row *row, struct err *e
     return RC_OK;
 }
 
-/* A record beyond the number of now is from before the tables were set back; a heartbeat far in the
- * future is from before the clock was, and counts as expired. */
+/* A recorded change number above the current one was written before the tables were restored. A
+ * heartbeat far in the future was written before the clock was set back, and counts as expired. */
 static enum rc each_process(void *ctx, int64_t change, scene_on_process on_process,
                             void *on_process_ctx, struct err *err)
 {
