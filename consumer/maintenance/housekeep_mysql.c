@@ -85,14 +85,12 @@ static enum rc store_read_state(void *ctx, struct housekeep_state *state, struct
     if (rc != RC_OK)
         return rc;
     buf_reset(&mysql->sql);
-    buf_text_put(
-        &mysql->sql,
-        "SELECT " MS_OF("UTC_TIMESTAMP(3)") ", " MS_OF("s.finished_at") ", " MS_OF("s.lease_until") ", s.epoch, s.owner, " DAY_OF(
-            "b.begin_date") ", (SELECT " DAY_OF("create_date") " FROM vote_document ORDER BY id "
-                                                               "DESC LIMIT 1) "
-                                                               "FROM housekeep_state s JOIN "
-                                                               "log_begin b ON b.name = s.name "
-                                                               "WHERE s.name = '" NAME "'");
+    buf_text_put(&mysql->sql, "SELECT " MS_OF("UTC_TIMESTAMP(3)") ", " MS_OF("s.finished_at"));
+    buf_text_put(&mysql->sql, ", " MS_OF("s.lease_until") ", s.epoch, s.owner, ");
+    buf_text_put(&mysql->sql, DAY_OF("b.begin_date") ", (SELECT " DAY_OF("create_date"));
+    buf_text_put(&mysql->sql,
+                 " FROM vote_document ORDER BY id DESC LIMIT 1) FROM housekeep_state s "
+                 "JOIN log_begin b ON b.name = s.name WHERE s.name = '" NAME "'");
     rc = query_sql(mysql, state_on_row, &reader, err);
     if (rc == RC_OK && !reader.found)
         rc = err_fail(err, RC_FATAL, 0,
