@@ -211,7 +211,7 @@ static enum rc fake_probe(void *ctx, struct err *err)
     struct fake_stream *fake = ctx;
 
     fake->probes++;
-    return fake->away ? err_fail(err, RC_RETRY, 0, "nobody answers") : RC_OK;
+    return fake->away ? err_fail(err, RC_RETRY, 0, "no broker answers") : RC_OK;
 }
 
 void fake_stream_init(struct fake_stream *fake, struct fake_topic *topic, int member)

@@ -514,7 +514,7 @@ static void a_broker_that_stops_answering_is_noticed(void **state)
     fixture.stream.away = true;
     run(15000);
     assert_true(condition_read(&fixture.fetch.broker, &err));
-    assert_non_null(strstr(err.text, "nobody answers"));
+    assert_non_null(strstr(err.text, "no broker answers"));
     fixture.stream.away = false;
     run(3000);
     assert_false(condition_read(&fixture.fetch.broker, NULL));

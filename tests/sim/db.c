@@ -198,7 +198,7 @@ static enum rc reach(struct link *link, struct err *err)
     struct sim *sim = link->db->sim;
 
     if (sim_now(sim) < link->db->away_until_ms)
-        return lost(link, "nobody listens", err);
+        return lost(link, "no server listens", err);
     if (sim_now(sim) < link->proc->cut_until_ms) {
         sched_pause(&sim->sched, sim_between(sim, 50, 400));
         return lost(link, "no answer", err);

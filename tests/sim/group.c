@@ -290,7 +290,7 @@ static enum rc stream_probe(void *ctx, struct err *err)
 
     proc_pass(member->proc);
     if (sim_now(sim) < member->proc->cut_until_ms)
-        return err_fail(err, RC_RETRY, 0, "kafka: nobody answers");
+        return err_fail(err, RC_RETRY, 0, "kafka: no broker answers");
     return RC_OK;
 }
 

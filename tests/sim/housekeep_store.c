@@ -135,7 +135,7 @@ static enum rc commit_held(struct housekeep_adapter *adapter, struct err *err)
     if (link_is_open(&adapter->link) &&
         (state->holder != proc || state->holder_life != proc->lives))
         sim_fail(sim_of(adapter), STORY_ALL, "fence: %s works under the lease of %s, epoch %lld",
-                 proc->name, state->holder ? state->holder->name : "nobody",
+                 proc->name, state->holder ? state->holder->name : "no process",
                  (long long)state->row.epoch);
     return link_commit(&adapter->link, err);
 }

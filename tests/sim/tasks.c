@@ -261,10 +261,10 @@ static void check_scene(struct sim *sim, const struct sim_task *task)
         return;
     }
     if (task->scene == SCENE_STRANGE)
-        sim_fail(sim, STORY_ALL, "task %lld is claimed, and nobody knows its handler",
+        sim_fail(sim, STORY_ALL, "task %lld is claimed, and no process has its handler",
                  (long long)task->id);
     else if (!scene->parsed && scene->found)
-        sim_fail(sim, STORY_ALL, "task %lld is claimed, and nobody can read its policy",
+        sim_fail(sim, STORY_ALL, "task %lld is claimed, and its policy cannot be read",
                  (long long)task->id);
     else if (scene->paused && unheard_ms(sim, task) > PAUSE_HEARD_MS)
         sim_fail(sim, STORY_ALL, "task %lld is claimed, and its scene is paused for %lld ms",

@@ -186,8 +186,7 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
          "edit: the new parameters; - reads standard input"},
         {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
          "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
-         "not "
-         "wait)"},
+         "not wait)"},
         {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask"},
         {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
     };
