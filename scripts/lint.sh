@@ -99,7 +99,7 @@ lint_gcc() { lint_build dev lint-gcc; }
 
 lint_clang() { lint_build clang lint-clang; }
 
-# Under the flags of the house, taken from what the build compiles main.c with.
+# Under the flags of the build, taken from what the build compiles main.c with.
 lint_headers() {
     local header failed=0
     local -a flags files

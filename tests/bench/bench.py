@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 import cases  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 import machine  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
@@ -55,8 +55,8 @@ def parse(arguments):
 def command_of(options):
     """What a person types for the same again."""
     words = ["./dev", "bench"]
-    if house.DATABASE != "mariadb":
-        words += ["--db", house.DATABASE]
+    if suite.DATABASE != "mariadb":
+        words += ["--db", suite.DATABASE]
     if options.runs != 3:
         words += ["--runs", str(options.runs)]
     if options.scale != 100:
@@ -69,7 +69,7 @@ def measure(bench, names):
     failed, took = [], {}
     for name in names:
         began = time.monotonic()
-        print(f"==> {name} ({house.DATABASE})", file=sys.stderr, flush=True)
+        print(f"==> {name} ({suite.DATABASE})", file=sys.stderr, flush=True)
         try:
             CASES[name](bench)
         except Exception as reason:  # pylint: disable=broad-except
@@ -84,7 +84,7 @@ def measure(bench, names):
 def main():
     options = parse(sys.argv[1:])
     for kind, words in SERVERS.items():
-        house.SERVER_ARGUMENTS[kind] = [*house.SERVER_ARGUMENTS[kind], *words]
+        suite.SERVER_ARGUMENTS[kind] = [*suite.SERVER_ARGUMENTS[kind], *words]
     lines = report.Report(options.json)
     bench = cases.Bench(lines, options.runs, options.scale / 100)
     began = time.monotonic()

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import time
 
-import house
+import suite
 import report
 import wire
 
@@ -52,7 +52,7 @@ class Bench:
     @contextlib.contextmanager
     def stack(self, name, settings=None):
         """A fresh installation, gone afterwards: what it leaves behind would slow the next one."""
-        stack = house.Stack(f"bench{name}", {**SETTINGS, **(settings or {})})
+        stack = suite.Stack(f"bench{name}", {**SETTINGS, **(settings or {})})
         try:
             yield stack
         finally:
@@ -80,7 +80,7 @@ def program(name, **options):
 
 
 def on_database(stack):
-    server = house.database()
+    server = suite.database()
     return {"host": server.host, "port": server.port, "user": "root", "database": stack.name}
 
 
@@ -97,7 +97,7 @@ def measured(role, rows, began, cpu_before=0.0):
 
 
 def wait_metric(role, name, value, seconds=900):
-    house.wait_for(f"{name} to be {value}", lambda: role.metric(name) >= value, seconds, 0.02)
+    suite.wait_for(f"{name} to be {value}", lambda: role.metric(name) >= value, seconds, 0.02)
 
 
 # --- relay ---
@@ -143,7 +143,7 @@ def fill_outbox(stack, rows, table="outbox"):
 def make_topic(topic):
     """With records in every partition: a partition's first record makes the broker create its files,
     which a topic with a backlog has already."""
-    wire.create_topic(house.kafka().bootstrap, topic, 8)
+    wire.create_topic(suite.kafka().bootstrap, topic, 8)
     produce(topic, 1000)
 
 
@@ -181,7 +181,7 @@ def relay_run(bench, rows, lanes, source=SOURCE):
 
 def produce(topic, rows, source=SOURCE):
     """By the ceiling of the relay."""
-    return program("ceiling_produce", bootstrap=house.kafka().bootstrap, topic=topic, rows=rows,
+    return program("ceiling_produce", bootstrap=suite.kafka().bootstrap, topic=topic, rows=rows,
                    bytes=200, source=source)
 
 
@@ -206,7 +206,7 @@ def case_relay(bench):
             runs.append(relay_run(bench, rows, lanes, source))
             ceilings.append(produce_run(rows, source))
         bench.kept[name] = runs
-        bench.lines.add(report.of_rows(name, house.DATABASE, runs, ceilings))
+        bench.lines.add(report.of_rows(name, suite.DATABASE, runs, ceilings))
 
 
 def commit_and_drain(stack, role, rows):
@@ -214,7 +214,7 @@ def commit_and_drain(stack, role, rows):
     that cost."""
     deleted = role.metric("tallybox_relay_deleted_total")
     cpu = cpu_seconds(role)
-    connection = house.connect(stack.name, autocommit=False)
+    connection = suite.connect(stack.name, autocommit=False)
     try:
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
@@ -222,7 +222,7 @@ def commit_and_drain(stack, role, rows):
                            "WHERE n < %s", [rows])
         connection.commit()
         began = time.monotonic()
-        house.wait_for("the rows to be deleted", lambda: role.metric(
+        suite.wait_for("the rows to be deleted", lambda: role.metric(
             "tallybox_relay_deleted_total") >= deleted + rows, 60, 0.002)
         return time.monotonic() - began, cpu_seconds(role) - cpu
     finally:
@@ -253,13 +253,13 @@ def case_relay_scale(bench):
     with bench.stack("scale", {"relay.delete_wait_ms": 10}) as stack:
         order_topic(stack)
         runs = small_backlogs(bench, stack)
-    bench.lines.add(report.of_rows("relay_scale_10k", house.DATABASE, runs))
+    bench.lines.add(report.of_rows("relay_scale_10k", suite.DATABASE, runs))
     small = report.median(runs, "rows_per_s")
     for name, rows in (("1m", 1000000), ("5m", 5000000)):
         runs = bench.kept.get("relay") if name == "1m" else None
         runs = runs or [relay_run(bench, bench.rows(rows), 1) for _ in range(bench.runs)]
         ratio = round(report.median(runs, "rows_per_s") / small, 3)
-        bench.lines.add(report.of_rows(f"relay_scale_{name}", house.DATABASE, runs, of_small=ratio))
+        bench.lines.add(report.of_rows(f"relay_scale_{name}", suite.DATABASE, runs, of_small=ratio))
 
 
 class Writers:
@@ -270,7 +270,7 @@ class Writers:
         self.process = subprocess.Popen(program_words("writers", on_database(stack)),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
-        house.wait_for("the writers to write", lambda: stack.number(
+        suite.wait_for("the writers to write", lambda: stack.number(
             "SELECT COALESCE(MAX(seq), 0) FROM outbox") > before, 60)
 
     def end(self):
@@ -305,7 +305,7 @@ def case_relay_writers(bench):
     runs = [writers_run(bench, bench.rows(500000), bench.seconds(5)) for _ in range(bench.runs)]
     share = statistics.median(run["beside"] / run["alone"] for run in runs)
     bench.lines.add(report.of_rows(
-        "relay_writers", house.DATABASE, runs, writers_share=round(share, 3),
+        "relay_writers", suite.DATABASE, runs, writers_share=round(share, 3),
         writers_rows_per_s=round(report.median(runs, "beside"), 1)))
 
 
@@ -313,13 +313,13 @@ def case_relay_writers(bench):
 
 def latency_run(bench, see, rate, seconds):
     with bench.stack("latency", {"relay.topic_partitions": 8}) as stack:
-        wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
+        wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
         roles = [stack.role("relay")]
         if see == "log":
             roles.append(stack.role("consume"))
         cpu = sum(map(cpu_seconds, roles))
         run = program("latency", see=see, rate=rate, seconds=seconds,
-                      writers=16 if rate > 1000 else 8, bootstrap=house.kafka().bootstrap,
+                      writers=16 if rate > 1000 else 8, bootstrap=suite.kafka().bootstrap,
                       topic=stack.topic, **on_database(stack))
         cpu = sum(map(cpu_seconds, roles)) - cpu
         return {**run, "cpu_us_per_row": cpu * 1e6 / (rate * seconds),
@@ -333,7 +333,7 @@ def case_latency(bench):
         for rate in (100, 1000, 10000):
             bench.warm_up(latency_run, bench, see, rate, bench.seconds(2))
             runs = [latency_run(bench, see, rate, bench.seconds(6)) for _ in range(bench.runs)]
-            line = {"case": f"latency_{see}_{rate}", "db": house.DATABASE, "rate": rate}
+            line = {"case": f"latency_{see}_{rate}", "db": suite.DATABASE, "rate": rate}
             for key in ("p50_ms", "p99_ms", "p999_ms", "cpu_us_per_row", "rss_mib"):
                 line[key] = round(report.median(runs, key), 3)
             bench.lines.add({**line, "spread": round(report.spread(runs, "p50_ms"), 3),
@@ -347,13 +347,13 @@ def case_idle(bench):
     """What each role costs while nothing happens; all at the same time."""
     seconds = bench.seconds(20)
     with bench.stack("idle") as stack:
-        wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
+        wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
         roles = [stack.role(name) for name in IDLE_ROLES]
         time.sleep(bench.seconds(5))
         before, began = [cpu_seconds(role) for role in roles], time.monotonic()
         time.sleep(seconds)
         for role, cpu in zip(roles, before):
             share = (cpu_seconds(role) - cpu) / (time.monotonic() - began)
-            bench.lines.add({"case": f"idle_{role.name}", "db": house.DATABASE,
+            bench.lines.add({"case": f"idle_{role.name}", "db": suite.DATABASE,
                              "idle_cpu_pct": round(share * 100, 3),
                              "rss_mib": round(role.peak_rss_mib(), 1)})

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import cases
-import house
+import suite
 
 
 def memory_gib():
@@ -18,18 +18,18 @@ def memory_gib():
 
 
 def database_version():
-    connection = house.connect()
+    connection = suite.connect()
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT VERSION()")
             version = re.match(r"[\d.]+", cursor.fetchone()[0]).group()
     finally:
         connection.close()
-    return f"{'MariaDB' if house.DATABASE == 'mariadb' else 'MySQL'} {version}"
+    return f"{'MariaDB' if suite.DATABASE == 'mariadb' else 'MySQL'} {version}"
 
 
 def kafka_version():
-    log = (house.kafka().folder / "log").read_text(encoding="utf-8", errors="replace")
+    log = (suite.kafka().folder / "log").read_text(encoding="utf-8", errors="replace")
     found = re.search(r"Kafka version: ([\w.-]+)", log)
     return found.group(1) if found else ""
 
@@ -42,13 +42,13 @@ def debezium_version():
 
 
 def commit():
-    done = subprocess.run(["git", "-C", house.ROOT, "rev-parse", "--short=10", "HEAD"],
+    done = subprocess.run(["git", "-C", suite.ROOT, "rev-parse", "--short=10", "HEAD"],
                           capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
 
 def line(runs, scale, command):
-    return {"case": "machine", "db": house.DATABASE,
+    return {"case": "machine", "db": suite.DATABASE,
             "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             "cores": os.cpu_count(), "memory_gib": memory_gib(),
             "kernel": f"{platform.system()} {re.match(r'[0-9.]+[0-9]', platform.release()).group()}",

@@ -16,7 +16,7 @@ import subprocess
 import time
 
 import cases
-import house
+import suite
 import report
 import votes
 import wire
@@ -52,10 +52,10 @@ class Connect:
         self.folder = stack.folder / f"connect-{time.monotonic_ns()}"
         self.folder.mkdir()
         self.connector = {"name": "peer", "tasks.max": 1, **connector}
-        self.port = house.free_port()
+        self.port = suite.free_port()
         self.log = self.folder / "log"
         worker = {
-            "bootstrap.servers": house.kafka().bootstrap,
+            "bootstrap.servers": suite.kafka().bootstrap,
             "listeners": f"http://127.0.0.1:{self.port}",
             "offset.storage.file.filename": self.folder / "offsets",
             "offset.flush.interval.ms": 1000, "plugin.discovery": "service_load",
@@ -91,7 +91,7 @@ class Connect:
         return self.process.pid
 
     def peak_rss_mib(self):
-        return house.peak_rss_mib(self.pid)
+        return suite.peak_rss_mib(self.pid)
 
     def call(self, method, path):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -109,7 +109,7 @@ class Connect:
         """Of the connector's one task; a failed one ends the case with its reason."""
         if self.process.poll() is not None:
             raise RuntimeError(f"Connect ended with {self.process.returncode}\n"
-                               f"{house.tail(self.log)}")
+                               f"{suite.tail(self.log)}")
         try:
             tasks = self.call("GET", "/connectors/peer/status")["tasks"]
         except (OSError, RuntimeError, http.client.HTTPException):
@@ -119,7 +119,7 @@ class Connect:
         return tasks[0]["state"] if tasks else "STARTING"
 
     def wait(self, what, probe, seconds=900):
-        """As house.wait_for(), but a task that has failed is not waited for."""
+        """As suite.wait_for(), but a task that has failed is not waited for."""
         looked = time.monotonic()
 
         def look():
@@ -129,9 +129,9 @@ class Connect:
                 self.state()
             return probe()
         try:
-            return house.wait_for(what, look, seconds, 0.05)
+            return suite.wait_for(what, look, seconds, 0.05)
         except AssertionError as reason:
-            raise RuntimeError(f"{reason}\n{house.tail(self.log)}") from None
+            raise RuntimeError(f"{reason}\n{suite.tail(self.log)}") from None
 
     def wait_state(self, state):
         self.wait(f"the connector to be {state}", lambda: self.state() == state, 120)
@@ -170,7 +170,7 @@ def line_of(case, mode, ours, theirs):
     of_ours, of_theirs = (
         {key: report.median(runs, key) for key in ("rows_per_s", "cpu_us_per_row", "rss_mib")}
         for runs in (ours, theirs))
-    return {"case": case, "db": house.DATABASE, "peer": "debezium", "mode": mode,
+    return {"case": case, "db": suite.DATABASE, "peer": "debezium", "mode": mode,
             "rows_per_s": round(of_ours["rows_per_s"], 1),
             "peer_rows_per_s": round(of_theirs["rows_per_s"], 1),
             "rows_ratio": report.pair_ratio(ours, theirs),
@@ -186,11 +186,11 @@ def line_of(case, mode, ours, theirs):
 # --- the outbox ---
 
 def source_of(stack, topic, tuned):
-    server = house.database()
+    server = suite.database()
     return {
-        "connector.class": SOURCES[house.DATABASE],
+        "connector.class": SOURCES[suite.DATABASE],
         "database.hostname": server.host, "database.port": server.port, "database.user": "root",
-        "database.password": "", "database.server.id": 5400, "database.ssl.mode": SSL_OFF[house.DATABASE],
+        "database.password": "", "database.server.id": 5400, "database.ssl.mode": SSL_OFF[suite.DATABASE],
         "database.include.list": stack.name, "table.include.list": f"{stack.name}.outbox",
         "topic.prefix": "peer", "snapshot.mode": "no_data", "include.schema.changes": "false",
         "tombstones.on.delete": "false",
@@ -206,7 +206,7 @@ def source_of(stack, topic, tuned):
 
 def end_of(topic):
     """How many records were ever written to the topic."""
-    words = ["kcat", "-b", house.kafka().bootstrap, "-Q"]
+    words = ["kcat", "-b", suite.kafka().bootstrap, "-Q"]
     for partition in range(PARTITIONS):
         words += ["-t", f"{topic}:{partition}:-1"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
@@ -224,8 +224,8 @@ def fill_until_seen(stack, peer, topic):
         if end_of(topic):
             break
     else:
-        raise RuntimeError(f"Debezium published nothing\n{house.tail(peer.log)}")
-    first = wire.read_topic(house.kafka().bootstrap, topic)[0].headers["id"]
+        raise RuntimeError(f"Debezium published nothing\n{suite.tail(peer.log)}")
+    first = wire.read_topic(suite.kafka().bootstrap, topic)[0].headers["id"]
     seen = stack.number("SELECT COUNT(*) FROM outbox a JOIN outbox b ON a.seq >= b.seq "
                         "WHERE b.id = %s", [first])
     peer.wait("the first rows", lambda: end_of(topic) >= seen)
@@ -237,7 +237,7 @@ def source_runs(bench, tuned):
     rows = bench.rows(ROWS)
     with bench.stack("peers", {"relay.ce_source": ""} if tuned else None) as stack:
         topic = f"peer.{stack.name}.order"
-        wire.create_topic(house.kafka().bootstrap, topic, PARTITIONS)
+        wire.create_topic(suite.kafka().bootstrap, topic, PARTITIONS)
         cases.order_topic(stack)
         theirs = {}
         with connect(stack, source_of(stack, topic, tuned), tuned) as peer:
@@ -260,8 +260,8 @@ def source_runs(bench, tuned):
 # --- the votes ---
 
 def sink_of(stack, topic, tuned):
-    server = house.database()
-    scheme, options = URLS[house.DATABASE]
+    server = suite.database()
+    scheme, options = URLS[suite.DATABASE]
     return {
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": topic,
         "connection.url": f"{scheme}://{server.host}:{server.port}/{stack.name}"
@@ -281,7 +281,7 @@ def wait_inserted(stack, peer, rows):
 
 
 def fill_peer_votes(topic, rows):
-    cases.program("votes_produce", bootstrap=house.kafka().bootstrap, topic=topic, rows=rows,
+    cases.program("votes_produce", bootstrap=suite.kafka().bootstrap, topic=topic, rows=rows,
                   kind="zipf", form="connect")
 
 
@@ -290,7 +290,7 @@ def sink_runs(bench, vote_topic, tuned):
     rows = bench.rows(ROWS)
     with bench.stack("peers") as stack:
         topic = f"peer-{stack.name}"
-        wire.create_topic(house.kafka().bootstrap, topic, VOTE_PARTITIONS)
+        wire.create_topic(suite.kafka().bootstrap, topic, VOTE_PARTITIONS)
         stack.sql("CREATE TABLE peer_document LIKE vote_document")
         fill_peer_votes(topic, rows)
         theirs = {}
@@ -312,7 +312,7 @@ def tuning():
     """What "tuned" means, for the reader of the numbers."""
     values = {**TUNED_WORKER, **TUNED_SOURCE, **TUNED_SINK}
     words = [f"{key}={value}" for key, value in values.items()]
-    return " ".join([*words, URLS[house.DATABASE][1].lstrip("?")])
+    return " ".join([*words, URLS[suite.DATABASE][1].lstrip("?")])
 
 
 def case_peers(bench):

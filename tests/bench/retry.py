@@ -7,7 +7,7 @@ import concurrent.futures
 import time
 
 import cases
-import house
+import suite
 import report
 
 ROWS = 50000
@@ -46,12 +46,12 @@ def lane_run(stack, rows, processes):
     make_due = fill_due(stack, rows)
     roles = [stack.role("retry", program=cases.PROGRAMS / "bench_retry_noop")
              for _ in range(processes)]
-    house.wait_for("the shards to be shared", lambda: all(
+    suite.wait_for("the shards to be shared", lambda: all(
         role.metric("tallybox_retry_shards_held") == SHARDS // processes for role in roles), 120)
     make_due()
     cpu, began = sum(map(cases.cpu_seconds, roles)), time.monotonic()
-    house.wait_for("all tasks to be run", lambda: attempts(roles) >= rows, 900, 0.02)
-    house.wait_for("all tasks to be gone", lambda: left(stack) == 0, 60, 0.02)
+    suite.wait_for("all tasks to be run", lambda: attempts(roles) >= rows, 900, 0.02)
+    suite.wait_for("all tasks to be gone", lambda: left(stack) == 0, 60, 0.02)
     seconds = time.monotonic() - began
     cpu = sum(map(cases.cpu_seconds, roles)) - cpu
     run = {"rows_per_s": rows / seconds, "cpu_us_per_row": cpu * 1e6 / rows,
@@ -85,5 +85,5 @@ def case_retry(bench):
                 for _ in range(bench.runs):
                     runs.append(lane_run(stack, rows, processes))
                     loops.append(loop_run(stack, rows, processes))
-                bench.lines.add(report.of_rows(f"retry_{processes}_{name}", house.DATABASE, runs,
+                bench.lines.add(report.of_rows(f"retry_{processes}_{name}", suite.DATABASE, runs,
                                                loops))

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import cases
-import house
+import suite
 import report
 import wire
 
@@ -21,8 +21,8 @@ INSERT_ROWS = 250000
 
 def fill_votes(kind, rows, repeat=0):
     topic = f"votes-{kind}-{repeat}-{time.monotonic_ns()}"
-    wire.create_topic(house.kafka().bootstrap, topic, 12)
-    cases.program("votes_produce", bootstrap=house.kafka().bootstrap, topic=topic, rows=rows,
+    wire.create_topic(suite.kafka().bootstrap, topic, 12)
+    cases.program("votes_produce", bootstrap=suite.kafka().bootstrap, topic=topic, rows=rows,
                   kind=kind, repeat=repeat)
     return topic
 
@@ -62,7 +62,7 @@ def case_consume(bench):
         for number, name in enumerate(names):
             runs = [pair[0][number] for pair in pairs]
             bench.lines.add(report.of_rows(
-                name, house.DATABASE, runs, whole,
+                name, suite.DATABASE, runs, whole,
                 insert_rows_per_s=round(report.median(bare, "rows_per_s"), 1),
                 of_insert=report.pair_ratio(runs, bare)))
 
@@ -90,7 +90,7 @@ def wrk(role, connections, votes, contents, seconds):
 
 def serve_warm(role, connections, votes, contents):
     wrk(role, connections, votes, contents, 1)
-    house.wait_for("what it left behind to be committed",
+    suite.wait_for("what it left behind to be committed",
                    lambda: role.metric("tallybox_commit_queue_votes") == 0, 60)
 
 
@@ -136,7 +136,7 @@ def case_serve(bench):
         more = {}
         if name.endswith("_hot"):
             more["hot_ratio"] = report.pair_ratio(runs[name], runs[name[:-len("_hot")]])
-        bench.lines.add(report.of_rows(name, house.DATABASE, runs[name], ceilings[size], **more))
+        bench.lines.add(report.of_rows(name, suite.DATABASE, runs[name], ceilings[size], **more))
 
 
 # --- rollup ---
@@ -145,11 +145,11 @@ def rollup_once(stack):
     """Runs it to its end: seconds, CPU and memory."""
     began = time.monotonic()
     sets = stack.accounts.sets(("rollup", "--once"), {})
-    words = [house.BINARY, "rollup", "--config", str(stack.ini), "--once"]
+    words = [suite.BINARY, "rollup", "--config", str(stack.ini), "--once"]
     for key, value in sets.items():
         words += ["--set", f"{key}={value}"]
     with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, env=house.clean_environment()) as process:
+                          stderr=subprocess.PIPE, env=suite.clean_environment()) as process:
         rss = 0.0
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -157,7 +157,7 @@ def rollup_once(stack):
                 break
             try:
                 # The kernel's own account of a child begins with its parent's memory.
-                rss = max(rss, house.peak_rss_mib(process.pid))
+                rss = max(rss, suite.peak_rss_mib(process.pid))
             except (OSError, AttributeError):
                 pass  # it has just ended, or not begun
             time.sleep(0.002)
@@ -197,7 +197,7 @@ def case_rollup(bench):
         bench.warm_up(rollup_run, stack, contents, 1)
         for percent in (1, 10, 100):
             runs = [rollup_run(stack, contents, percent) for _ in range(bench.runs)]
-            bench.lines.add(report.of_rows(f"rollup_{percent}", house.DATABASE, runs,
+            bench.lines.add(report.of_rows(f"rollup_{percent}", suite.DATABASE, runs,
                                            seconds=round(report.median(runs, "seconds"), 2)))
 
 
@@ -205,7 +205,7 @@ def case_rollup(bench):
 
 def pipeline_run(bench, seconds):
     with bench.stack("pipeline", {"relay.topic_partitions": 8}) as stack:
-        wire.create_topic(house.kafka().bootstrap, stack.topic, 8)
+        wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
         role = stack.role("run")
         first = wrk(role, 64, 1, 20000, 1)["requests"]
         # What was under way when the clock of wrk stopped is not in its count.
@@ -221,4 +221,4 @@ def case_pipeline(bench):
     same time."""
     bench.warm_up(pipeline_run, bench, bench.seconds(3))
     runs = [pipeline_run(bench, bench.seconds(15)) for _ in range(bench.runs)]
-    bench.lines.add(report.of_rows("pipeline", house.DATABASE, runs))
+    bench.lines.add(report.of_rows("pipeline", suite.DATABASE, runs))

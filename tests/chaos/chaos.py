@@ -16,7 +16,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import pymysql  # noqa: E402
 
 import finish  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 import installation  # noqa: E402
 import plan  # noqa: E402
 import supervisor  # noqa: E402
@@ -213,7 +213,7 @@ class Chaos:
             print(f"FAULT: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
         good = verdict.good and enough and not self.boss.faults
         if not good:
-            print(f"NOT GOOD with {house.DATABASE}, seed {self.seed}: the plan, the ledgers, all "
+            print(f"NOT GOOD with {suite.DATABASE}, seed {self.seed}: the plan, the ledgers, all "
                   f"logs and the servers' data are in {self.world.folder}")
         print(f"chaos: seconds={self.seconds} kills={counts['kills']} stops={counts['stops']} "
               f"cuts={counts['cuts']} votes={self.votes} {verdict.line()}", flush=True)
@@ -227,7 +227,7 @@ class Chaos:
 
 def run(seed, seconds, rate=RATE):
     """True when every promise held."""
-    say(f"chaos: {house.DATABASE}, seed {seed}, {seconds} s, at most {rate} votes/s over HTTP")
+    say(f"chaos: {suite.DATABASE}, seed {seed}, {seconds} s, at most {rate} votes/s over HTTP")
     chaos = None
     try:
         chaos = Chaos(seed, seconds, rate)

@@ -7,7 +7,7 @@ import uuid
 
 import pymysql
 
-import house
+import suite
 import installation
 import judge
 import ledger
@@ -83,7 +83,7 @@ def read_tables(stack):
 def read_records(world):
     """Every record of the topics, a partition at a time."""
     stack = world.stack
-    bootstrap = house.kafka().bootstrap
+    bootstrap = suite.kafka().bootstrap
     for partition in range(installation.PARTITIONS):
         for record in wire.read_topic(bootstrap, stack.topic, READ_S, partition):
             vote = json.loads(record.value)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import effects
-import house
+import suite
 import plan
 import task_operator
 import wire
@@ -78,7 +78,7 @@ def free_port():
                 pass
 
 
-class Server(house.Server):
+class Server(suite.Server):
     """A server on a port that is known before it starts."""
 
     def __init__(self, kind, folder, port, arguments):
@@ -86,7 +86,7 @@ class Server(house.Server):
         self.words = ["--port", str(port), "--", *arguments]
 
     def start(self):
-        done = subprocess.run([house.SERVER, "start", self.kind, str(self.folder), *self.words],
+        done = subprocess.run([suite.SERVER, "start", self.kind, str(self.folder), *self.words],
                               capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"server start {self.kind}: {done.stdout}{done.stderr}")
@@ -135,14 +135,14 @@ class Installation:
         self.proxy = self.effects = self.operator = None
         self.limit = writers.QueueLimit()
         self.roles = {}
-        self.folder = house.run().folder
+        self.folder = suite.run().folder
         self.ledgers = self.folder / "ledger"
         self.ledgers.mkdir()
         self.serve_ports = {name: free_port() for name in plan.SERVES}
         self.start_servers()
         self.effects = effects.Server(self.ledgers, seed)
         self.program = effects.write_program(self.folder, self.ledgers)
-        self.stack = house.Stack("chaos", {
+        self.stack = suite.Stack("chaos", {
             **SETTINGS, **plan.settings(seed), "retry.exec_programs": self.program,
             "retry.http_hosts": f"127.0.0.1:{self.effects.server_port}"})
         for statement in writers.TABLES:
@@ -150,14 +150,14 @@ class Installation:
         self.stack.sql("UPDATE outbox_lanes SET lane_count = %s", [len(writers.VOTE_LANES)])
         self.task_topic = f"tasks-{self.stack.name}"
         self.step_topic = f"event.{self.stack.name}.step"
-        wire.create_topic(house.kafka().bootstrap, self.task_topic, PARTITIONS)
-        wire.create_topic(house.kafka().bootstrap, self.step_topic, PARTITIONS,
+        wire.create_topic(suite.kafka().bootstrap, self.task_topic, PARTITIONS)
+        wire.create_topic(suite.kafka().bootstrap, self.step_topic, PARTITIONS,
                           {"max.message.bytes": writers.TOPIC_BYTES_MAX})
         self.operator = task_operator.TaskOperator(self.stack, self.ledgers, seed,
                                                    writers.STEP_LANES)
 
     def start_servers(self):
-        kind = house.DATABASE
+        kind = suite.DATABASE
         ports = {"mysql": free_port(), "kafka": free_port()}
         listeners, links = [], {}
         for name in plan.LINKS:
@@ -169,18 +169,18 @@ class Installation:
                 listeners.append(f"listener.{user.upper().replace('-', '')}="
                                  f"{links[name][1]}:{links[name][0]}")
         self.say(f"starting {kind} and kafka in {self.folder}")
-        servers = house.run().servers
+        servers = suite.run().servers
         servers[kind] = Server(kind, self.folder / kind, ports["mysql"],
-                               house.SERVER_ARGUMENTS[kind] + SERVER_ARGUMENTS[kind])
+                               suite.SERVER_ARGUMENTS[kind] + SERVER_ARGUMENTS[kind])
         servers["kafka"] = Server("kafka", self.folder / "kafka", ports["kafka"],
-                                  house.SERVER_ARGUMENTS["kafka"] + listeners)
+                                  suite.SERVER_ARGUMENTS["kafka"] + listeners)
         for server in servers.values():
             server.start()
         self.proxy = Proxy(links)
 
     def server(self, target):
         """A server by the plan's name for it."""
-        return house.database() if target == "database" else house.kafka()
+        return suite.database() if target == "database" else suite.kafka()
 
     def start_roles(self):
         for name in plan.ROLES:
@@ -198,7 +198,7 @@ class Installation:
         sets = {"mysql.port": self.proxy.ports[f"mysql:{name}"]}
         if f"kafka:{name}" in self.proxy.ports:
             sets["kafka.bootstrap.servers"] = f"127.0.0.1:{self.proxy.ports[f'kafka:{name}']}"
-        role = house.Role(self.stack, kind, sets, ())
+        role = suite.Role(self.stack, kind, sets, ())
         role.admin_port = free_port()
         role.log = self.folder / f"{name}.log"
         role.api_port = self.serve_ports.get(name)
@@ -237,4 +237,4 @@ class Installation:
         for part in (self.proxy, self.effects, self.operator):
             if part:
                 part.close()
-        house.run().close()
+        suite.run().close()

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 
-import house
+import suite
 import installation
 import plan
 
@@ -135,7 +135,7 @@ class Supervisor:
         if code < 0:
             self.faults.append(f"{story}: see {role.log}")
         elif code > 0 or not asked:
-            self.notes.append(f"{story}\n{house.tail(role.log, NOTE_LINES)}")
+            self.notes.append(f"{story}\n{suite.tail(role.log, NOTE_LINES)}")
         self.state[name] = "down"
         self.at(time.monotonic() + RESTART_S, self.start_role, name)
 
@@ -194,5 +194,5 @@ class Supervisor:
                 self.faults.append(f"{name} did not end within its bound after SIGTERM")
             elif role.process.returncode != 0:
                 self.notes.append(f"{name} ended with {role.process.returncode} after the last "
-                                  f"SIGTERM\n{house.tail(role.log, NOTE_LINES)}")
+                                  f"SIGTERM\n{suite.tail(role.log, NOTE_LINES)}")
             role.kill()

@@ -7,7 +7,7 @@ import json
 import random
 import zlib
 
-import house
+import suite
 import ledger
 
 SKIPPED_OF = 3     # one of so many refused rows is skipped
@@ -41,7 +41,7 @@ class TaskOperator:
         for lane in self.lanes:
             done = self.retry("list", "--group", lane, "--state", "blocked", "--json",
                               "--limit", str(LOOK_ROWS))
-            if done.returncode != house.DONE:
+            if done.returncode != suite.DONE:
                 return
             for task in json.loads(done.stdout)["tasks"]:
                 self.decide(task["id"], task["idempotency_key"])
@@ -61,14 +61,14 @@ class TaskOperator:
         """The row's number is the first word of what was refused. Correcting it again is
         harmless."""
         done = self.retry("show", str(task), "--json")
-        if done.returncode != house.DONE:
+        if done.returncode != suite.DONE:
             return False
         shown = json.loads(done.stdout)["task"]
         words = ["edit", str(task), "--value", "-"]
         options = json.loads(shown["options"])
         if not isinstance(options["headers"], list):
             words += ["--options", json.dumps({**options, "headers": [["id", event]]})]
-        return self.retry(*words, stdin=shown["params"].split()[0].encode()).returncode == house.DONE
+        return self.retry(*words, stdin=shown["params"].split()[0].encode()).returncode == suite.DONE
 
     def close(self):
         self.ledger.close()

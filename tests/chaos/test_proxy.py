@@ -10,7 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
-import house  # noqa: E402
+import suite  # noqa: E402
 import installation  # noqa: E402
 
 
@@ -103,13 +103,13 @@ class Proxy(unittest.TestCase):
                 return self.ask(self.connect()) == b"hello"
             except OSError:
                 return False
-        house.wait_for("the link to work again", look)
+        suite.wait_for("the link to work again", look)
 
     def test_lose_lets_the_request_through_and_no_answer(self):
         connection = self.connect()
         self.ask(connection)
         self.proxy.order("one", "lose", 4)
-        house.wait_for("the order to be heard", lambda: self.unanswered(connection))
+        suite.wait_for("the order to be heard", lambda: self.unanswered(connection))
         with self.assertRaises(ConnectionError):
             while connection.recv(100):
                 pass

@@ -15,7 +15,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 import chaos  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 import ledger  # noqa: E402
 import plan  # noqa: E402
 
@@ -71,7 +71,7 @@ class Tampered(unittest.TestCase):
         for name in plan.RELAYS:
             self.chaos.boss.freeze(name, self.chaos.world.roles[name].pid, 999)
         seen = self.stack.number("SELECT COALESCE(MAX(seq), 0) FROM orders")
-        house.wait_for("rows of the same keys", lambda: len(self.pairs(seen)) >= 2, 60)
+        suite.wait_for("rows of the same keys", lambda: len(self.pairs(seen)) >= 2, 60)
         self.chaos.stop.set()
         for writer in self.chaos.writers:
             writer.join(60)

@@ -10,7 +10,7 @@ import time
 
 import pymysql
 
-import house
+import suite
 
 LOOK_S = 0.1
 SAMPLE_S = 1.0
@@ -149,7 +149,7 @@ class Watch(threading.Thread):
 
     def look(self):
         if self.connection is None:
-            self.connection = house.connect(self.world.stack.name, connect_timeout=2,
+            self.connection = suite.connect(self.world.stack.name, connect_timeout=2,
                                             read_timeout=3)
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT lane, owner FROM relay_lease")

@@ -15,7 +15,7 @@ import uuid
 import pymysql
 
 import effects
-import house
+import suite
 import ledger
 
 CONTENTS = 40
@@ -183,7 +183,7 @@ class SqlWriter(Writer):
         self.connection = None
 
     def connect(self):
-        self.connection = house.connect(
+        self.connection = suite.connect(
             self.database, port=self.port, autocommit=False, connect_timeout=3,
             read_timeout=READ_TIMEOUT_S, write_timeout=READ_TIMEOUT_S)
         with self.connection.cursor() as cursor:

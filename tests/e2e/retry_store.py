@@ -10,7 +10,7 @@ import subprocess
 import pymysql
 
 import accounts
-import house
+import suite
 
 BESIDE = "tallybox-retry-store"
 # Numbers of the servers for: try again.
@@ -21,14 +21,14 @@ class Store:
     """One of them; every call gives its answer as a dict, with "rc" and "error"."""
 
     def __init__(self, stack, owner="me", port=None, compare_and_set=False):
-        place = pathlib.Path(house.BINARY)
-        environment = house.clean_environment()
+        place = pathlib.Path(suite.BINARY)
+        environment = suite.clean_environment()
         program = place.with_name(BESIDE)
         if place.name == "tallybox-run":
             environment["TALLYBOX_BESIDE"] = BESIDE
             program = place
         account = stack.accounts.sets(["retry"], {})
-        options = {"host": house.database().host, "port": port or house.database().port,
+        options = {"host": suite.database().host, "port": port or suite.database().port,
                    "user": account["mysql.user"], "password": accounts.PASSWORD,
                    "database": stack.name, "owner": owner, "compareAndSet": compare_and_set}
         self.process = subprocess.Popen([str(program), json.dumps(options)], text=True,
@@ -87,7 +87,7 @@ class Store:
         self.process.stdout.close()
 
 
-class Case(house.Case):
+class Case(suite.Case):
     """A test class whose tables of the lane are empty before each test."""
 
     def setUp(self):
@@ -101,7 +101,7 @@ class Case(house.Case):
 
     def session(self, **more):
         """A connection of an application or a person, in a transaction."""
-        connection = house.connect(self.stack.name, autocommit=False, **more)
+        connection = suite.connect(self.stack.name, autocommit=False, **more)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         self.addCleanup(connection.close)
@@ -109,7 +109,7 @@ class Case(house.Case):
 
     def insert(self, *keys, connection=None, scene="a", **more):
         """One plain INSERT for each ordering key, None for none; their ids."""
-        mine = connection or house.connect(self.stack.name)
+        mine = connection or suite.connect(self.stack.name)
         ids = []
         names = ", ".join(["scene", "handler", "ordering_key", "params", *more])
         marks = ", ".join(["%s"] * (4 + len(more)))
@@ -134,7 +134,7 @@ class Case(house.Case):
                 if reason.args[0] not in COLLISIONS:
                     raise
                 return False
-        house.wait_for("the tasks to be nobody's", look)
+        suite.wait_for("the tasks to be nobody's", look)
 
     def states(self):
         return dict(self.stack.sql("SELECT id, state FROM retry_task"))

@@ -5,19 +5,19 @@ import pathlib
 import subprocess
 
 import certs
-import house
+import suite
 
 ALTER = "SCRAM-SHA-512=[iterations=4096,password={}]"
 
 
-class SecureKafka(house.Server):
+class SecureKafka(suite.Server):
     """Beside SASL_SSL it has a plain listener, on which the tests themselves may do everything."""
 
     def __init__(self, folder):
         super().__init__("kafka", folder / "broker")
         self.authority = certs.Authority(folder / "certs")
         self.secure, self.plain, self.controller = (
-            f"127.0.0.1:{house.free_port(keep=True)}" for _ in range(3))
+            f"127.0.0.1:{suite.free_port(keep=True)}" for _ in range(3))
 
     def properties(self):
         cert, key = self.authority.issue("broker", "IP:127.0.0.1")
@@ -41,13 +41,13 @@ class SecureKafka(house.Server):
 
     def start(self):
         done = subprocess.run(
-            [house.SERVER, "start", "kafka", str(self.folder), "--port",
-             self.plain.split(":")[1], "--", *house.SERVER_ARGUMENTS["kafka"], *self.properties()],
+            [suite.SERVER, "start", "kafka", str(self.folder), "--port",
+             self.plain.split(":")[1], "--", *suite.SERVER_ARGUMENTS["kafka"], *self.properties()],
             capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"server start kafka: {done.stdout}{done.stderr}")
         self._read_env()
-        house.run().servers[str(self.folder)] = self
+        suite.run().servers[str(self.folder)] = self
 
     def tool(self, name, *words):
         """One of Kafka's own commands, as the broker's administrator."""

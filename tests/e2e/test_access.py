@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import certs  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 
 OLD = "old-token-of-the-first-half-year"
 NEW = "new-token-of-the-second-half-year"
@@ -23,7 +23,7 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-class Access(house.Case):
+class Access(suite.Case):
     """serve on all addresses."""
 
     @classmethod
@@ -42,7 +42,7 @@ class Access(house.Case):
 
     def serve(self, **options):
         """A serve that answers on all addresses; options are settings of [api]."""
-        port = house.free_port()
+        port = suite.free_port()
         sets = {"api.listen": f"0.0.0.0:{port}",
                 **{f"api.{key}": value for key, value in options.items()}}
         role = self.start("serve", sets=sets)
@@ -53,7 +53,7 @@ class Access(house.Case):
         """serve does not start, and says these words; nothing listens meanwhile."""
         sets = {"admin.listen": "off",
                 **{key.replace("__", "."): value for key, value in sets.items()}}
-        done = self.stack.tallybox("serve", sets=sets, expect=house.USAGE)
+        done = self.stack.tallybox("serve", sets=sets, expect=suite.USAGE)
         for word in words:
             self.assertIn(word, done.stderr)
         return done.stderr
@@ -71,7 +71,7 @@ class Access(house.Case):
             connection.close()
 
     def test_other_machines_need_a_token_or_a_word_of_the_operator(self):
-        place = f"0.0.0.0:{house.free_port()}"
+        place = f"0.0.0.0:{suite.free_port()}"
         self.refused("other machines can reach this address", "api.token_file",
                      "api.without_token = yes", api__listen=place)
         self.refused("admin.token_file", "admin.without_token = yes", admin__listen=place)
@@ -105,7 +105,7 @@ class Access(house.Case):
             seen = role.log_text().count("tokens_reload")
             self.write_tokens(*tokens)
             role.process.send_signal(signal.SIGHUP)
-            house.wait_for("the tokens to be read again",
+            suite.wait_for("the tokens to be read again",
                            lambda: role.log_text().count("tokens_reload") > seen)
 
         self.assertEqual((status(OLD), status(NEW)), (200, 401))
@@ -130,7 +130,7 @@ class Access(house.Case):
         self.assertIn("lacks the scope votes", answer.body.decode())
         self.write_tokens(f"{OLD} votes", f"{NEW} read votes")
         role.process.send_signal(signal.SIGHUP)
-        house.wait_for("the new scope", lambda: role.call(
+        suite.wait_for("the new scope", lambda: role.call(
             "POST", "/v1/votes", VOTE, headers=bearer(NEW)).status == 200)
 
     def test_a_file_of_tokens_that_all_can_read_is_refused(self):
@@ -193,25 +193,25 @@ class Access(house.Case):
 
     def test_admin_pages_ask_for_a_token_but_healthz(self):
         self.refused("admin.token_file", "no token has the scope operate",
-                     admin__listen=f"127.0.0.1:{house.free_port()}",
+                     admin__listen=f"127.0.0.1:{suite.free_port()}",
                      admin__token_file=self.tokens)
         self.write_tokens(f"{OLD} operate", f"{NEW} votes read tasks:default")
         role = self.start("serve", ready=False, sets={"admin.token_file": self.tokens})
-        house.wait_for("readiness", lambda: house.http_call(
+        suite.wait_for("readiness", lambda: suite.http_call(
             role.admin_port, "GET", "/readyz", headers=bearer(OLD)).status == 200)
         for path in ("/readyz", "/metrics", "/"):
             self.assertEqual(role.admin(path).status, 401, path)
-            self.assertEqual(house.http_call(role.admin_port, "GET", path,
+            self.assertEqual(suite.http_call(role.admin_port, "GET", path,
                                              headers=bearer(OLD)).status, 200, path)
-            answer = house.http_call(role.admin_port, "GET", path, headers=bearer(NEW))
+            answer = suite.http_call(role.admin_port, "GET", path, headers=bearer(NEW))
             self.assertEqual(answer.status, 403, path)
             self.assertIn(b"lacks the scope operate", answer.body)
         self.assertEqual(role.admin("/healthz").status, 200)
 
     def test_admin_pages_over_https(self):
-        port = house.free_port()
+        port = suite.free_port()
         self.write_tokens(f"{OLD} operate")
-        role = house.Role(self.stack, "serve", {
+        role = suite.Role(self.stack, "serve", {
             "admin.listen": f"0.0.0.0:{port}", "admin.tls_cert": self.cert,
             "admin.tls_key": self.key, "admin.token_file": self.tokens}, ()).start()
         self.addCleanup(role.end)
@@ -221,7 +221,7 @@ class Access(house.Case):
                 return self.https(port, "/readyz", OLD)[0] == 200
             except OSError:
                 return False
-        house.wait_for("readiness", look)
+        suite.wait_for("readiness", look)
         self.assertEqual(self.https(port, "/readyz")[0], 401)
         self.assertEqual(self.https(port, "/healthz"), (200, b"ok\n"))
         self.assertIn(f"url=https://0.0.0.0:{port}/", role.log_text())
@@ -231,7 +231,7 @@ class Silent(unittest.TestCase):
     """What needs no server of ours."""
 
     def test_everything_listens_on_the_loopback_by_default(self):
-        done = subprocess.run([house.BINARY, "config", "--defaults"], capture_output=True,
+        done = subprocess.run([suite.BINARY, "config", "--defaults"], capture_output=True,
                               text=True, check=True)
         listens = [line for line in done.stdout.splitlines() if "listen = " in line]
         self.assertEqual(len(listens), 2, listens)

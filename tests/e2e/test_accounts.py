@@ -14,12 +14,12 @@ import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import accounts  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 
 NOBODY = 65534
 
 # Over plain TCP a first login to MySQL needs a package of Python's that need not be there.
-SECURE = {} if house.DATABASE == "mariadb" else {
+SECURE = {} if suite.DATABASE == "mariadb" else {
     "ssl": {"verify_mode": "none", "check_hostname": False}}
 
 # What each account must be refused, although its role works in the same tables.
@@ -56,7 +56,7 @@ FORBIDDEN = {
 }
 
 
-class Database(house.Case):
+class Database(suite.Case):
     """The accounts that every other test runs with."""
 
     def test_no_account_may_more_than_its_role_needs(self):
@@ -91,7 +91,7 @@ class Database(house.Case):
 
     def test_an_application_reads_the_number_of_lanes_with_a_lock(self):
         """As README.md says for writers that spread events over lanes."""
-        writer = house.connect(self.stack.name, autocommit=False, user="tallybox_application",
+        writer = suite.connect(self.stack.name, autocommit=False, user="tallybox_application",
                                password=accounts.PASSWORD, **SECURE)
         self.addCleanup(writer.close)
         with writer.cursor() as cursor:
@@ -109,10 +109,10 @@ class Database(house.Case):
             self.stack.sql(f"GRANT SELECT ON {table} TO poor@'%'")
         password = self.stack.folder / "poor"
         password.write_text("x\n")
-        role = house.Role(self.stack, "relay", {"mysql.user": "poor",
+        role = suite.Role(self.stack, "relay", {"mysql.user": "poor",
                                                 "mysql.password_file": password}, ()).start()
         self.addCleanup(role.kill)
-        house.wait_for("the right to be named", lambda: re.search(
+        suite.wait_for("the right to be named", lambda: re.search(
             r"(INSERT|UPDATE|DELETE|SELECT)[A-Z, ]* command denied.*"
             r"it lacks GRANT [A-Z, ]+ ON \S*(instance|relay_lease|outbox); `tallybox migrate "
             r"grants`", role.log_text()))
@@ -126,7 +126,7 @@ class Database(house.Case):
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
-class Machine(house.Case):
+class Machine(suite.Case):
     """A daemon needs no right of root."""
 
     def setUp(self):
@@ -139,21 +139,21 @@ class Machine(house.Case):
             ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
              "--no-new-privs", "--pdeathsig", "KILL", *map(str, words)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, cwd="/", env=house.clean_environment(), **options)
+            text=True, cwd="/", env=suite.clean_environment(), **options)
 
     def test_a_role_runs_as_nobody(self):
-        with open(house.BINARY, "rb") as program:
+        with open(suite.BINARY, "rb") as program:
             if program.read(4) != b"\x7fELF":
                 self.skipTest("this program is started by a script in another account's folder")
         program = self.folder / "tallybox"
-        shutil.copy(house.BINARY, program)
+        shutil.copy(suite.BINARY, program)
         ini, password = self.folder / "tallybox.ini", self.folder / "password"
         shutil.copy(self.stack.ini, ini)
         ini.chmod(0o644)
         password.write_text(accounts.PASSWORD + "\n")
         password.chmod(0o400)
         os.chown(password, NOBODY, NOBODY)
-        port, admin = house.free_port(), house.free_port()
+        port, admin = suite.free_port(), suite.free_port()
         role = self.nobody(program, "run", "--config", ini, "--set", "mysql.user=tallybox_run",
                            "--set", f"mysql.password_file={password}",
                            "--set", f"api.listen=127.0.0.1:{port}",
@@ -162,13 +162,13 @@ class Machine(house.Case):
             def ready():
                 self.assertIsNone(role.poll(), role.returncode and role.stderr.read())
                 try:
-                    return house.http_call(admin, "GET", "/readyz").status == 200
+                    return suite.http_call(admin, "GET", "/readyz").status == 200
                 except OSError:
                     return False
-            house.wait_for("run to be ready as nobody", ready)
+            suite.wait_for("run to be ready as nobody", ready)
             status = pathlib.Path(f"/proc/{role.pid}/status").read_text()
             self.assertRegex(status, rf"Uid:\s+{NOBODY}\s+{NOBODY}")
-            answer = house.http_call(port, "POST", "/v1/votes",
+            answer = suite.http_call(port, "POST", "/v1/votes",
                                      b'{"voterId":1,"contentId":1,"voting":1}',
                                      {"Content-Type": "application/json"})
             self.assertEqual(answer.status, 200, answer.body)

@@ -13,9 +13,9 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
-import house  # noqa: E402
+import suite  # noqa: E402
 
-os.environ.setdefault("TALLYBOX_BENCH", str(house.ROOT / "build/dev/tests/bench"))
+os.environ.setdefault("TALLYBOX_BENCH", str(suite.ROOT / "build/dev/tests/bench"))
 import bench  # noqa: E402
 import cases  # noqa: E402
 import machine  # noqa: E402
@@ -50,7 +50,7 @@ class Bench(unittest.TestCase):
 
     def measure(self, name):
         """Runs one case; every line of it is checked."""
-        with tempfile.NamedTemporaryFile(dir=house.run().folder) as out:
+        with tempfile.NamedTemporaryFile(dir=suite.run().folder) as out:
             lines = report.Report(out.name)
             bench.CASES[name](cases.Bench(lines, 1, SCALE))
             written = [json.loads(text) for text in out.read().decode().splitlines()]
@@ -61,7 +61,7 @@ class Bench(unittest.TestCase):
         for missing in EXPECTED.get(name, set()) - {line["case"] for line in written}:
             self.fail(f"{name} has no line {missing}")
         for line in written:
-            self.assertEqual(line["db"], house.DATABASE)
+            self.assertEqual(line["db"], suite.DATABASE)
             self.check(name, line)
 
     def check(self, name, line):
@@ -92,20 +92,20 @@ class Bench(unittest.TestCase):
 
         # They end before the stack: its tables cannot be dropped under an open transaction.
         with cases.Bench(None, 1, SCALE).stack("order") as stack, \
-                contextlib.closing(house.connect(stack.name, autocommit=False)) as late, \
-                contextlib.closing(house.connect(stack.name, autocommit=False)) as early:
+                contextlib.closing(suite.connect(stack.name, autocommit=False)) as late, \
+                contextlib.closing(suite.connect(stack.name, autocommit=False)) as early:
             words = cases.program_words("latency", {"see": "log", "rate": 10, "seconds": 1,
                                                     **cases.on_database(stack)})
             with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   text=True) as process:
                 write(late, range(1, 6))
                 write(early, range(6, 11))
-                house.wait_for("its events", lambda: stack.number(
+                suite.wait_for("its events", lambda: stack.number(
                     "SELECT COUNT(*) FROM outbox") == 10)
                 early.commit()
                 # Each look of it is one: it has seen the early ones.
                 before = selects()
-                house.wait_for("it to look", lambda: selects() >= before + 3)
+                suite.wait_for("it to look", lambda: selects() >= before + 3)
                 late.commit()
                 said, trouble = process.communicate(timeout=90)
         self.assertEqual((process.returncode, trouble), (0, ""))
@@ -175,7 +175,7 @@ class Table(unittest.TestCase):
                 self.of(*lines)
 
     def test_the_page_has_its_place(self):
-        text = (house.ROOT / "docs/performance.md").read_text(encoding="utf-8")
+        text = (suite.ROOT / "docs/performance.md").read_text(encoding="utf-8")
         self.assertEqual(text.count("<!-- bench:"), 1)
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 

@@ -12,7 +12,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 LEASE_S = 4  # so long that a busy machine does not lose it
@@ -21,14 +21,14 @@ NOISE_S = 10
 
 def wrong_clock(hours):
     """The environment of a process whose wall clock is off; steady clocks stay what they are."""
-    library = house.run().folder / "wrong_clock.so"
+    library = suite.run().folder / "wrong_clock.so"
     if not library.exists():
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library),
-                        str(house.ROOT / "tests/support/wrong_clock.c"), "-ldl"], check=True)
+                        str(suite.ROOT / "tests/support/wrong_clock.c"), "-ldl"], check=True)
     return {"LD_PRELOAD": str(library), "WRONG_CLOCK_S": str(hours * 3600)}
 
 
-class WrongClock(house.Case):
+class WrongClock(suite.Case):
     """Each role in turn has the wrong one, hours ahead and hours behind."""
 
     seconds = 40
@@ -48,7 +48,7 @@ class WrongClock(house.Case):
                     roles[0].vote((voter, 1, 1))
                 total = turn * 20 + 20
                 self.stack.wait_rows("vote_document", total)
-                house.wait_for("the remark", lambda want=total: self.stack.number(
+                suite.wait_for("the remark", lambda want=total: self.stack.number(
                     "SELECT votes FROM remark WHERE id = 1") == want)
                 for role in roles:
                     self.assertEqual(role.terminate(), 0)
@@ -81,7 +81,7 @@ class WrongClock(house.Case):
 
     def test_the_record_of_a_task_is_brought_forward_by_the_clock_of_the_database(self):
         topic = f"waited.{self.stack.name}"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
         for turn, hours in enumerate((5, -5)):
             with self.subTest(hours=hours):
                 retry = self.stack.role("retry", env=wrong_clock(hours))
@@ -91,7 +91,7 @@ class WrongClock(house.Case):
                         "INSERT INTO retry_task (scene, handler, ordering_key, options, params) "
                         "VALUES ('work', 'kafka', 'k', %s, 'x')",
                         [json.dumps({"topic": topic, "timestampMs": at})])
-                house.wait_for("no task to be left", lambda: self.stack.number(
+                suite.wait_for("no task to be left", lambda: self.stack.number(
                     "SELECT COUNT(*) FROM retry_task") == 0)
                 self.assertEqual(retry.terminate(), 0)
                 records = self.stack.records(topic)[2 * turn:]
@@ -103,7 +103,7 @@ class WrongClock(house.Case):
         return f"-{relay.pid}-" in self.stack.number("SELECT owner FROM relay_lease")
 
     def wait_held(self, relay):
-        house.wait_for("the lane to move", lambda: self.holds(relay), LEASE_S + NOISE_S)
+        suite.wait_for("the lane to move", lambda: self.holds(relay), LEASE_S + NOISE_S)
 
     def publish(self):
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "other",
@@ -111,7 +111,7 @@ class WrongClock(house.Case):
         self.stack.wait_drained()
 
 
-class SetBack(house.Case):
+class SetBack(suite.Case):
     """The database's clock is set back by an hour while a holder is dead: what the holder wrote lies
     in the future. UPDATE plays the clock."""
 
@@ -132,7 +132,7 @@ class SetBack(house.Case):
         return self.stack.number("SELECT owner FROM relay_lease WHERE lane = %s", [lane])
 
     def wait_held(self, role, lane):
-        house.wait_for(f"{lane} to be held by {role.pid}",
+        suite.wait_for(f"{lane} to be held by {role.pid}",
                        lambda: f"-{role.pid}-" in self.holder(lane), LEASE_S + NOISE_S)
 
     def test_the_lanes_of_a_dead_relay_are_taken_within_the_lease(self):
@@ -142,7 +142,7 @@ class SetBack(house.Case):
         self.set_back()
         other = self.start("relay", ready=False)
         # The page names the cause only until the shortened lease has ended.
-        house.wait_for("the log to name the cause", lambda: re.search(
+        suite.wait_for("the log to name the cause", lambda: re.search(
             r"event=lease_shortened .*the database clock was set back", other.log_text()))
         self.wait_held(other, "outbox")
         other.wait_ready()
@@ -159,7 +159,7 @@ class SetBack(house.Case):
         dead.kill()
         self.set_back()
         serve = self.start("serve", ready=False)
-        house.wait_for("readiness to name the lane", lambda: "no live relay serves outbox" in
+        suite.wait_for("readiness to name the lane", lambda: "no live relay serves outbox" in
                        serve.why_not_ready(), 3 * LEASE_S + NOISE_S)
         status = json.loads(self.stack.tallybox("status", "--json").stdout)
         self.assertEqual(status["outbox"]["written"]["unserved"], ["outbox"])
@@ -167,7 +167,7 @@ class SetBack(house.Case):
 
     def test_a_relay_that_lives_keeps_its_lane(self):
         lives, other = self.start("relay"), self.start("relay")
-        house.wait_for("the lane to be held", lambda: self.holder("outbox"), LEASE_S + NOISE_S)
+        suite.wait_for("the lane to be held", lambda: self.holder("outbox"), LEASE_S + NOISE_S)
         before = self.stack.sql("SELECT owner, epoch FROM relay_lease WHERE lane = 'outbox'")
         for _ in range(3):
             self.set_back()
@@ -190,13 +190,13 @@ class SetBack(house.Case):
         dead = self.start("retry", sets=sets)
         self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES ('work', 'exec', "
                        "JSON_OBJECT('program', %s, 'timeout', '1h'))", [str(program)])
-        house.wait_for("the task to run", lambda: self.stack.number(
+        suite.wait_for("the task to run", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE state = 1") == 1)
         dead.kill()
         (self.stack.folder / "go").touch()
         self.set_back()
         other = self.start("retry", sets=sets, ready=False)
-        house.wait_for("the task to be done", lambda: self.stack.number(
+        suite.wait_for("the task to be done", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 0, 2 * LEASE_S + NOISE_S)
         self.wait_held(other, "retry:exec:0")
         self.assertIn("the database clock was set back", other.log_text())
@@ -211,7 +211,7 @@ class SetBack(house.Case):
                          ["rollup"]["owner"], None)
         before = self.stack.number("SELECT epoch FROM rollup_state")
         role = self.start("rollup")
-        house.wait_for("the roll-up to be taken", lambda: self.stack.number(
+        suite.wait_for("the roll-up to be taken", lambda: self.stack.number(
             "SELECT epoch FROM rollup_state") > before, NOISE_S)
         self.assertIn("event=lease_implausible job=rollup owner=dead", role.log_text())
 

@@ -14,18 +14,18 @@ import unittest
 import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import server_defaults  # noqa: E402
 
 OPEN_SECONDS = 6
 
 
-class Node(house.Server):
+class Node(suite.Server):
     """A node in a folder that the account of its server can reach."""
 
     def __init__(self, folder, join=None):
         super().__init__("galera", folder)
-        words = [house.SERVER, "start", "galera", str(folder)]
+        words = [suite.SERVER, "start", "galera", str(folder)]
         done = subprocess.run(words + (["--join", str(join.folder)] if join else []),
                               capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
@@ -38,7 +38,7 @@ class Node(house.Server):
                                **{"autocommit": True, **more})
 
 
-class Galera(house.Case):
+class Galera(suite.Case):
     """The relay on one node, writers on both."""
 
     any_database = True  # it has one of its own
@@ -52,8 +52,8 @@ class Galera(house.Case):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="tallybox-galera-"))
         cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
         os.chmod(folder, 0o755)
-        servers = house.run().servers
-        before = servers.get(house.DATABASE)
+        servers = suite.run().servers
+        before = servers.get(suite.DATABASE)
         first = Node(folder / "1")
         servers["galera 1"] = first
         cls.addClassCleanup(first.script, "kill", check=False)
@@ -62,16 +62,16 @@ class Galera(house.Case):
         cls.addClassCleanup(second.script, "kill", check=False)
         cls.nodes = (first, second)
         # The installation is on the first node.
-        servers[house.DATABASE] = first
+        servers[suite.DATABASE] = first
         cls.addClassCleanup(cls.give_back, before)
         super().setUpClass()
 
     @staticmethod
     def give_back(before):
-        servers = house.run().servers
-        servers.pop(house.DATABASE)
+        servers = suite.run().servers
+        servers.pop(suite.DATABASE)
         if before:
-            servers[house.DATABASE] = before
+            servers[suite.DATABASE] = before
 
     def insert(self, connection, event, key):
         with connection.cursor() as cursor:
@@ -88,7 +88,7 @@ class Galera(house.Case):
         remote = self.nodes[1].connect(self.stack.name, autocommit=False)
         relay = self.start("relay")
         self.insert(local, "before", "other")
-        house.wait_for("the lane to work", lambda: relay.metric(
+        suite.wait_for("the lane to work", lambda: relay.metric(
             "tallybox_relay_published_total") == 1)
         self.insert(remote, "first", "k")
         until = time.monotonic() + OPEN_SECONDS
@@ -98,11 +98,11 @@ class Galera(house.Case):
         remote.commit()
         # It has reached node 1: later writes come after it.
         with local.cursor() as cursor:
-            house.wait_for("first on node 1", lambda: cursor.execute(
+            suite.wait_for("first on node 1", lambda: cursor.execute(
                 "SELECT 1 FROM outbox WHERE id = 'first'") or any(
                     one.headers["id"] == "first" for one in self.records()), every=0.01)
         self.insert(local, "second", "k")
-        house.wait_for("both in the topic", lambda: {"first", "second"} <= {
+        suite.wait_for("both in the topic", lambda: {"first", "second"} <= {
             one.headers["id"] for one in self.records()}, seconds=90)
         order = [one.headers["id"] for one in self.records() if one.key == b"k"]
         local.close()
@@ -133,7 +133,7 @@ class Galera(house.Case):
                       "write", text)
 
 
-if house.DATABASE != "mariadb":
+if suite.DATABASE != "mariadb":
     # MySQL has no Galera.
     del Galera
 

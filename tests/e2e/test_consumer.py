@@ -12,7 +12,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import transactions  # noqa: E402
 import wire  # noqa: E402
 
@@ -23,25 +23,25 @@ def event(voter, content, voting=1, **more):
             "voting": voting, "votes": 1, "occurredAt": int(time.time() * 1000), **more}
 
 
-class ConsumerCase(house.Case):
+class ConsumerCase(suite.Case):
     """Helpers of this file."""
 
     @classmethod
     def make_topic(cls, partitions=2):
-        wire.create_topic(house.kafka().bootstrap, cls.stack.topic, partitions)
+        wire.create_topic(suite.kafka().bootstrap, cls.stack.topic, partitions)
 
     def send(self, value, key=None, headers=None, partition=None):
         if isinstance(value, dict):
             key = str(value["contentId"]) if key is None else key
             value = json.dumps(value).encode()
-        wire.produce(house.kafka().bootstrap, self.stack.topic, value, key, headers, partition)
+        wire.produce(suite.kafka().bootstrap, self.stack.topic, value, key, headers, partition)
 
     def applied(self, content):
         return self.stack.sql("SELECT voter_id, voting, votes, content_seq FROM vote_document "
                               "WHERE content_id = %s ORDER BY content_seq", [content])
 
     def wait_applied(self, content, count):
-        return house.wait_for(f"{count} rows of content {content}",
+        return suite.wait_for(f"{count} rows of content {content}",
                               lambda: len(self.applied(content)) >= count
                               and self.applied(content), 60)
 
@@ -125,7 +125,7 @@ class Records(ConsumerCase):
             self.assertTrue(row[4])
             self.assertEqual(row[5:7], (self.stack.topic, self.stack.group))
             self.assertEqual(places[row[7:9]].value, row[0])
-        house.wait_for("the dead to be counted", lambda: self.consume.metric(
+        suite.wait_for("the dead to be counted", lambda: self.consume.metric(
             "tallybox_consumer_dead_total") == before + len(poison))
 
 
@@ -148,15 +148,15 @@ class Transactions(ConsumerCase):
         """What the process, the page of people and a restart take for lag."""
         page = json.loads(self.stack.tallybox("status", "--json").stdout)
         next_offset = self.stack.number("SELECT next_offset FROM consumer_progress")
-        end = wire.end_offset(house.kafka().bootstrap, self.stack.topic, 0)
+        end = wire.end_offset(suite.kafka().bootstrap, self.stack.topic, 0)
         return (self.consume.metric("tallybox_consumer_lag_records"),
                 [one["lag"] for one in page["consumer"]["partitions"]], end - next_offset)
 
     def assert_no_lag(self):
-        house.wait_for("no lag anywhere", lambda: self.behind() == (0, [0], 0), 30)
+        suite.wait_for("no lag anywhere", lambda: self.behind() == (0, [0], 0), 30)
 
     def test_a_mark_at_the_end_is_no_lag(self):
-        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "marks") as producer:
+        with transactions.Producer(suite.kafka().bootstrap, self.stack.topic, "marks") as producer:
             producer.transaction(self.votes(600, 1, 2))
             self.wait_applied(600, 2)
             self.assert_no_lag()
@@ -169,15 +169,15 @@ class Transactions(ConsumerCase):
             self.assert_no_lag()
 
     def test_an_open_transaction_is_not_passed(self):
-        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "open") as producer:
+        with transactions.Producer(suite.kafka().bootstrap, self.stack.topic, "open") as producer:
             producer.transaction(self.votes(601, 1))
             self.wait_applied(601, 1)
             self.assert_no_lag()
             producer.begin()
             producer.send(self.votes(601, 2, 3))
-            house.wait_for("records that wait for their commit",
+            suite.wait_for("records that wait for their commit",
                            lambda: self.consume.metric("tallybox_consumer_lag_records") == 2, 30)
-            house.wait_for("an old age",
+            suite.wait_for("an old age",
                            lambda: self.consume.metric("tallybox_consumer_oldest_age_seconds") > 3)
             self.assertFalse(self.consume.ready())
             producer.end()
@@ -185,7 +185,7 @@ class Transactions(ConsumerCase):
             self.assert_no_lag()
 
     def test_a_restart_behind_a_mark_goes_on(self):
-        with transactions.Producer(house.kafka().bootstrap, self.stack.topic, "next") as producer:
+        with transactions.Producer(suite.kafka().bootstrap, self.stack.topic, "next") as producer:
             producer.transaction(self.votes(602, 1))
             self.wait_applied(602, 1)
             self.assert_no_lag()
@@ -200,10 +200,10 @@ class Compacted(ConsumerCase):
     """A topic that forgets votes."""
 
     def test_a_compacted_topic_is_a_warning(self):
-        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 1,
+        wire.create_topic(suite.kafka().bootstrap, self.stack.topic, 1,
                           {"cleanup.policy": "compact"})
         consume = self.start("consume")
-        page = house.wait_for("the warning", lambda: [
+        page = suite.wait_for("the warning", lambda: [
             line for line in consume.admin("/readyz").body.decode().splitlines()
             if line.startswith("consume topics: warning: ")])
         self.assertIn(f"topic {self.stack.topic} is compacted", page[0])
@@ -247,7 +247,7 @@ class ForeignVotes(ConsumerCase):
         return events, last, changes
 
     def send_many(self, events):
-        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+        wire.produce_many(suite.kafka().bootstrap, self.stack.topic,
                           [(str(one["contentId"]), json.dumps(one)) for one in events])
 
     def test_the_last_vote_of_each_voter_counts_once(self):
@@ -255,13 +255,13 @@ class ForeignVotes(ConsumerCase):
         before = self.records()
         consume = self.start("consume")
         self.send_many(events[:1500])
-        house.wait_for("some votes applied", lambda: self.stack.number(
+        suite.wait_for("some votes applied", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document WHERE content_id <= 5") >= changes // 10, 60)
         consume.kill()
         consume = self.start("consume", ready=False)
         self.send_many(events[1500:])
         self.send_many(events[1500:])
-        house.wait_for("every record applied", lambda: self.records() == before + 4500, 90)
+        suite.wait_for("every record applied", lambda: self.records() == before + 4500, 90)
         self.assertEqual(self.stack.number(f"SELECT COUNT(*) FROM vote_document WHERE content_id <= "
                                            f"{self.contents}"), changes)
         self.assertEqual(self.last_votes(),
@@ -270,11 +270,11 @@ class ForeignVotes(ConsumerCase):
             self.assertEqual(
                 self.stack.number(f"SELECT votes FROM vote_tally WHERE content_id = {content}"),
                 sum(voting for pair, voting in last.items() if pair[0] == content))
-        house.wait_for("the stale votes to be counted",
+        suite.wait_for("the stale votes to be counted",
                        lambda: consume.metric("tallybox_consumer_stale_votes_total"))
 
     def test_a_log_with_votes_is_switched_over_as_operations_says(self):
-        text = (house.ROOT / "OPERATIONS.md").read_text(encoding="utf-8")
+        text = (suite.ROOT / "OPERATIONS.md").read_text(encoding="utf-8")
         section = text.split("## Votes of other producers")[1].split("\n## ")[0]
         statements = section.split("```sql")[1].split("```")[0].split(";")
         votes = [(1, 91, 1), (1, 91, 0), (2, 91, 1), (2, 92, 1)]
@@ -283,10 +283,10 @@ class ForeignVotes(ConsumerCase):
         events = [event(voter, content, voting, occurredAt=at + number)
                   for number, (voter, content, voting) in enumerate(votes)]
         self.send_many(events)
-        house.wait_for("the votes applied", lambda: self.stack.number(
+        suite.wait_for("the votes applied", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document WHERE content_id IN (91, 92)") == 4)
         self.assertEqual(consume.terminate(), 0)
-        connection = house.connect(self.stack.name)
+        connection = suite.connect(self.stack.name)
         self.addCleanup(connection.close)
         with connection.cursor() as cursor:
             for statement in filter(str.strip, statements):
@@ -297,7 +297,7 @@ class ForeignVotes(ConsumerCase):
                          [(91, 1, 0, at + 1), (91, 2, 1, at + 2), (92, 2, 1, at + 3)])
         self.start("consume")
         self.send_many([event(2, 91), event(1, 91), event(2, 92, 0)])
-        house.wait_for("what changes applied", lambda: self.stack.number(
+        suite.wait_for("what changes applied", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document WHERE content_id IN (91, 92)") == 6)
 
 
@@ -326,7 +326,7 @@ class Rebalance(ConsumerCase):
 
     def wait_count(self, count):
         try:
-            house.wait_for(f"{count} applied votes", lambda: self.count() >= count, 60)
+            suite.wait_for(f"{count} applied votes", lambda: self.count() >= count, 60)
         except AssertionError as reason:
             raise AssertionError(f"{reason}; {self.count()} are") from None
 
@@ -352,11 +352,11 @@ class Rebalance(ConsumerCase):
         self.load(2)
         consume = self.start("consume")
         self.wait_count(self.votes // 10)
-        house.database().kill()
+        suite.database().kill()
         time.sleep(1)
         self.assertTrue(consume.alive())
         self.assertEqual(consume.admin("/healthz").status, 200)
-        house.database().restart()
+        suite.database().restart()
         self.wait_count(self.votes)
         consume.wait_ready()
         self.check()
@@ -372,17 +372,17 @@ class Offsets(ConsumerCase):
         stack, name = self.stack, self.id().rsplit(".", 1)[1]
         stack.topic, stack.group = f"votes-{name}", f"group-{name}"
         stack.write_ini(consumer__group=stack.group, consumer__topics=stack.topic)
-        wire.create_topic(house.kafka().bootstrap, stack.topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, stack.topic, 1)
 
     def fill(self, content, voters):
-        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+        wire.produce_many(suite.kafka().bootstrap, self.stack.topic,
                           [(content, json.dumps(event(voter, content))) for voter in voters])
 
     def wait_stopped(self, consume):
         """Until the partition has stopped, with a reason and a command for people."""
-        house.wait_for("the partition to stop", lambda: consume.metric(
+        suite.wait_for("the partition to stop", lambda: consume.metric(
             "tallybox_consumer_stopped_partitions") == 1, 60)
-        house.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
+        suite.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
         text = consume.why_not_ready()
         self.assertIn(f"{self.stack.topic}/0", text)
         self.assertIn("--restart-partition", text)
@@ -395,7 +395,7 @@ class Offsets(ConsumerCase):
         self.fill(300, range(1, 101))
         self.wait_applied(300, 100)
         self.assertEqual(consume.terminate(), 0)
-        wire.delete_group(house.kafka().bootstrap, self.stack.group)
+        wire.delete_group(suite.kafka().bootstrap, self.stack.group)
         self.start("consume")
         self.fill(300, range(101, 151))
         rows = self.wait_applied(300, 150)
@@ -406,8 +406,8 @@ class Offsets(ConsumerCase):
         self.fill(301, range(1, 11))
         self.wait_applied(301, 10)
         self.assertEqual(consume.terminate(), 0)
-        wire.delete_topic(house.kafka().bootstrap, self.stack.topic)
-        house.wait_for("the topic to be made again", self.made_again)
+        wire.delete_topic(suite.kafka().bootstrap, self.stack.topic)
+        suite.wait_for("the topic to be made again", self.made_again)
         self.fill(301, range(11, 31))
         consume = self.start("consume", ready=False)
         self.wait_stopped(consume)
@@ -419,7 +419,7 @@ class Offsets(ConsumerCase):
 
     def made_again(self):
         try:
-            wire.create_topic(house.kafka().bootstrap, self.stack.topic, 1)
+            wire.create_topic(suite.kafka().bootstrap, self.stack.topic, 1)
             return True
         except AssertionError:
             return False
@@ -428,8 +428,8 @@ class Offsets(ConsumerCase):
         consume = self.start("consume")
         self.fill(302, range(1, 11))
         self.wait_applied(302, 10)
-        wire.delete_topic(house.kafka().bootstrap, self.stack.topic)
-        house.wait_for("the topic to be made again", self.made_again)
+        wire.delete_topic(suite.kafka().bootstrap, self.stack.topic)
+        suite.wait_for("the topic to be made again", self.made_again)
         self.fill(302, range(11, 31))
         self.wait_stopped(consume)
         # It may have read on before it heard of the new topic; what it skipped is not lost, what
@@ -446,7 +446,7 @@ class Offsets(ConsumerCase):
         self.wait_applied(303, 10)
         self.assertEqual(consume.terminate(), 0)
         self.fill(303, range(11, 31))
-        wire.delete_records(house.kafka().bootstrap, self.stack.topic, 0, 20)
+        wire.delete_records(suite.kafka().bootstrap, self.stack.topic, 0, 20)
         consume = self.start("consume", ready=False)
         self.wait_stopped(consume)
         self.assertEqual(len(self.applied(303)), 10)

@@ -13,7 +13,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 
@@ -23,20 +23,20 @@ def event(voter, content, voting=1, **more):
             "voting": voting, "votes": 1, "occurredAt": int(time.time() * 1000), **more}
 
 
-class DeadCase(house.Case):
+class DeadCase(suite.Case):
     """Helpers of this file."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        wire.create_topic(house.kafka().bootstrap, cls.stack.topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, cls.stack.topic, 1)
 
     def send(self, value, key=None, headers=()):
         """One record as it stands; headers are (name, bytes or None)."""
         if isinstance(value, dict):
             key = str(value["contentId"]) if key is None else key
             value = json.dumps(value).encode()
-        words = ["kcat", "-b", house.kafka().bootstrap, "-P", "-t", self.stack.topic, "-p", "0",
+        words = ["kcat", "-b", suite.kafka().bootstrap, "-P", "-t", self.stack.topic, "-p", "0",
                  "-X", "linger.ms=0", "-X", "message.max.bytes=2000000", "-D", "\x1e"]
         data = value or b""
         if key is not None:
@@ -55,7 +55,7 @@ class DeadCase(house.Case):
                               "WHERE content_id = %s ORDER BY content_seq", [content])
 
     def wait_applied(self, content, count):
-        return house.wait_for(f"{count} rows of content {content}",
+        return suite.wait_for(f"{count} rows of content {content}",
                               lambda: len(self.applied(content)) >= count
                               and self.applied(content), 60)
 
@@ -80,7 +80,7 @@ class DeadCase(house.Case):
         before = set(self.ids("--limit", 10000))
         for record in records:
             self.send(record, key=key)
-        house.wait_for("the records to die",
+        suite.wait_for("the records to die",
                        lambda: self.count_dead() == len(before) + len(records))
         return [one for one in self.ids("--limit", 10000) if one not in before]
 
@@ -160,9 +160,9 @@ class Kept(DeadCase):
             self.assertNotIn("\xff", person)
             self.assertIn(f"{self.stack.topic}/0@{record['offset']}", text)
             if value is None:
-                self.dead("show", record["id"], "--payload", expect=house.FAILED)
+                self.dead("show", record["id"], "--payload", expect=suite.FAILED)
                 continue
-            done = subprocess.run([house.BINARY, "dead", "--config", str(self.stack.ini), "show",
+            done = subprocess.run([suite.BINARY, "dead", "--config", str(self.stack.ini), "show",
                                    str(record["id"]), "--payload"], capture_output=True,
                                   timeout=30, check=True)
             self.assertEqual(done.stdout, value)
@@ -173,7 +173,7 @@ class Kept(DeadCase):
         for name in {one[0] for one in poison}:
             metric = f'tallybox_consumer_dead_total{{reason_class="{name}"}}'
             wanted[metric] = before.get(metric, 0) + sum(one[0] == name for one in poison)
-        house.wait_for(f"the metrics to be {wanted}",
+        suite.wait_for(f"the metrics to be {wanted}",
                        lambda: wanted.items() <= self.consume.metrics().items())
         self.consume.wait_ready()
         status = self.stack.tallybox("status").stdout
@@ -211,7 +211,7 @@ class Kept(DeadCase):
                       self.dead("list", "--limit", 3).stdout)
         self.stack.sql("UPDATE dead_record SET consumer_group = 'other' WHERE id = %s", [first[0]])
         self.assertEqual(self.ids(), everything[1:])
-        self.dead("show", first[0], expect=house.FAILED)
+        self.dead("show", first[0], expect=suite.FAILED)
 
     def test_words_that_make_no_sense_are_refused(self):
         for words in ([], ["lits"], ["show"], ["show", "1", "2"], ["list", "x"], ["drop"],
@@ -219,15 +219,15 @@ class Kept(DeadCase):
                       ["replay", "--class", "key", "--value", "f"], ["list", "--since", "soon"],
                       ["list", "--limit", "0"], ["show", "1", "--json", "--payload"]):
             with self.subTest(words=words):
-                done = self.dead(*words, expect=house.USAGE)
+                done = self.dead(*words, expect=suite.USAGE)
                 self.assertIn("tallybox dead: ", done.stderr)
-        self.assertIn("did you mean list", self.dead("lits", expect=house.USAGE).stderr)
-        self.dead("list", expect=house.UNAVAILABLE,
+        self.assertIn("did you mean list", self.dead("lits", expect=suite.USAGE).stderr)
+        self.dead("list", expect=suite.UNAVAILABLE,
                   sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
 
     def test_drop_asks_first_and_keeps_what_it_dropped(self):
         ids = self.die(*[b"x"] * 5, key="7")
-        done = self.dead("drop", "--all", expect=house.USAGE, stdin=b"y\n")
+        done = self.dead("drop", "--all", expect=suite.USAGE, stdin=b"y\n")
         self.assertIn("5 dead records", done.stderr)
         self.assertIn("--yes", done.stderr)
         self.assertEqual(self.ids(), ids)
@@ -237,7 +237,7 @@ class Kept(DeadCase):
         self.dead("drop", ids[2])
         done = self.dead("drop", ids[2])
         self.assertIn("no longer dead: dropped", done.stdout)
-        self.dead("drop", 10 ** 12, expect=house.FAILED)
+        self.dead("drop", 10 ** 12, expect=suite.FAILED)
         self.dead("drop", "--class", "decode", "--yes")
         self.assertEqual(self.ids(), [])
         self.dead("drop", "--class", "decode", "--yes")
@@ -248,7 +248,7 @@ class Kept(DeadCase):
 
     def test_a_terminal_is_asked(self):
         ids = self.die(b"x", b"y", key="7")
-        words = " ".join([house.BINARY, "dead", "--config", str(self.stack.ini), "drop", "--all"])
+        words = " ".join([suite.BINARY, "dead", "--config", str(self.stack.ini), "drop", "--all"])
         for answer, left, code in ((b"n\n", ids, 1), (b"y\n", [], 0)):
             done = subprocess.run(["script", "-qec", words, "/dev/null"], input=answer,
                                   capture_output=True, timeout=30, check=False)
@@ -264,11 +264,11 @@ class Limit(DeadCase):
 
     def test_too_many_stop_the_partition_until_somebody_decides(self):
         consume = self.start("consume")
-        wire.produce_many(house.kafka().bootstrap, self.stack.topic,
+        wire.produce_many(suite.kafka().bootstrap, self.stack.topic,
                           [("7", f"no vote {n}") for n in range(90)])
-        house.wait_for("the partition to stop", lambda: consume.metric(
+        suite.wait_for("the partition to stop", lambda: consume.metric(
             "tallybox_consumer_stopped_partitions") == 1, 60)
-        house.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
+        suite.wait_for("it to say so", lambda: consume.admin("/readyz").status == 503)
         said = consume.why_not_ready()
         for words in ("consumer.dead_max", "tallybox dead list", f"{self.stack.topic}/0"):
             self.assertIn(words, said)
@@ -279,7 +279,7 @@ class Limit(DeadCase):
         total = 0
         while not self.applied(350):
             total += json.loads(self.dead("drop", "--all", "--yes", "--json").stdout)["dropped"]
-            house.wait_for("more to die", lambda: self.count_dead() >= 40 or self.applied(350), 60)
+            suite.wait_for("more to die", lambda: self.count_dead() >= 40 or self.applied(350), 60)
         total += self.count_dead()
         self.assertEqual(total, 90)
         consume.wait_ready()
@@ -313,7 +313,7 @@ class Replay(DeadCase):
             self.vote(*votes)
         finally:
             self.stack.sql("DROP TRIGGER spoil")
-        house.wait_for("the votes to die", lambda: self.count_dead() == before + len(votes), 60)
+        suite.wait_for("the votes to die", lambda: self.count_dead() == before + len(votes), 60)
         return self.ids("--limit", 10000)[before:]
 
     def verify(self):
@@ -324,8 +324,8 @@ class Replay(DeadCase):
         self.vote((1, 300, 1))
         self.wait_applied(300, 1)
         ids = self.vote_and_die((2, 300, 1), (3, 300, 1), (4, 301, 1))
-        self.stack.verify(expect=house.FAILED)
-        done = self.dead("replay", "--all", "--yes", expect=house.FAILED)
+        self.stack.verify(expect=suite.FAILED)
+        done = self.dead("replay", "--all", "--yes", expect=suite.FAILED)
         self.assertIn("applied 0, in the log before 0, stale 0, still dead 3", done.stdout)
         self.assertEqual(self.ids("--class", "key"), ids)
         done = self.dead("replay", "--class", "key", "--ignore-key", "--yes")
@@ -367,7 +367,7 @@ class Replay(DeadCase):
         self.vote_and_die((1, 321, 1))
         self.vote((1, 321, 0))
         self.assertEqual(self.wait_applied(321, 1), [(1, 0, -1, 1)])
-        self.stack.verify(expect=house.FAILED)
+        self.stack.verify(expect=suite.FAILED)
         self.dead("replay", "--all", "--ignore-key", "--yes")
         self.assertEqual(self.applied(321), [(1, 0, -1, 1), (1, 1, 0, 2)])
         self.verify()
@@ -378,10 +378,10 @@ class Replay(DeadCase):
         one, = self.die(broken, key="330")
         path = self.stack.folder / "mended.json"
         path.write_bytes(b"still broken")
-        done = self.dead("replay", one, "--value", path, expect=house.FAILED)
+        done = self.dead("replay", one, "--value", path, expect=suite.FAILED)
         self.assertIn(f"{one}  {self.stack.topic}/0@", done.stdout)
         self.assertIn("stays dead: decode", done.stdout)
-        self.dead("replay", one, "--value", self.stack.folder / "none", expect=house.FAILED)
+        self.dead("replay", one, "--value", self.stack.folder / "none", expect=suite.FAILED)
         path.write_text(json.dumps(good))
         self.dead("replay", one, "--value", path)
         self.dead("replay", one, "--value", path)
@@ -393,13 +393,13 @@ class Replay(DeadCase):
     def test_a_key_keeps_its_order(self):
         ids = self.die(event(1, 340, voting=7), event(2, 341, voting=7), key=None)
         ids += self.revive(event(3, 340), event(4, 341), event(5, 342))
-        done = self.dead("replay", "--all", "--yes", expect=house.FAILED)
+        done = self.dead("replay", "--all", "--yes", expect=suite.FAILED)
         self.assertIn("applied 1, in the log before 0, stale 0, still dead 4", done.stdout)
         self.assertIn(f"{ids[2]}  {self.stack.topic}/0@", done.stdout)
         self.assertIn(f"{ids[0]} is older", done.stdout)
         self.assertEqual(self.ids(), ids[:4])
         # One that was not chosen holds back the later ones of its key as well.
-        done = json.loads(self.dead("replay", ids[2], "--json", expect=house.FAILED).stdout)
+        done = json.loads(self.dead("replay", ids[2], "--json", expect=suite.FAILED).stdout)
         self.assertEqual([(one["id"], one["behind"]) for one in done["stay"]], [(ids[2], ids[0])])
         self.dead("drop", ids[0])
         self.dead("replay", ids[2])
@@ -419,13 +419,13 @@ class Replay(DeadCase):
     def test_a_replay_that_is_killed_and_two_at_once_apply_each_vote_once(self):
         votes, contents = 3000, 20
         self.vote_and_die(*[(voter, 400 + voter % contents, 1) for voter in range(1, votes + 1)])
-        words = [house.BINARY, "dead", "--config", str(self.stack.ini), "replay", "--all",
+        words = [suite.BINARY, "dead", "--config", str(self.stack.ini), "replay", "--all",
                  "--ignore-key", "--yes"]
         more = [(voter, 400 + voter % contents, 1) for voter in range(votes + 1, votes + 1001)]
         # Votes of the same contents are applied all the while.
         self.vote(*more[:500])
         killed = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-        house.wait_for("some to be replayed", lambda: self.count_dead() < votes, every=0.005)
+        suite.wait_for("some to be replayed", lambda: self.count_dead() < votes, every=0.005)
         killed.kill()
         killed.wait(10)
         # At one moment: the server may still be at its last statement.
@@ -437,14 +437,14 @@ class Replay(DeadCase):
             self.assertEqual(one.wait(60), 0, one.stdout.read())
             one.stdout.close()
         self.assertEqual(self.count_dead(), 0)
-        house.wait_for("all votes", lambda: self.stack.number(
+        suite.wait_for("all votes", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document") == votes + len(more), 30)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_history "
                                            "WHERE decision = 'applied'"), votes)
         self.verify()
 
 
-class RefusedRow(house.Case):
+class RefusedRow(suite.Case):
     """One event of a hundred keys is refused by the broker: only its own key waits."""
 
     # The topic's limit holds for a batch of records as well.
@@ -456,7 +456,7 @@ class RefusedRow(house.Case):
 
     def fill(self, kind, bad):
         """Rows of all keys in turn; the key `bad` begins with one that the broker refuses."""
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": f"k{key}",
                             "type": "t", "payload": os.urandom(100000) if number == 0 and key == bad
                             else f"{number}".encode()}
@@ -474,11 +474,11 @@ class RefusedRow(house.Case):
     def drained(self, kind, bad):
         """Seconds from the start of a relay until nothing is left: the bad key's rows are moved."""
         topic = f"event.{self.stack.name}.{kind}"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, {"max.message.bytes": 50000})
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, {"max.message.bytes": 50000})
         self.fill(kind, bad)
         began = time.monotonic()
         relay = self.start("relay")
-        house.wait_for("all to be published or moved", lambda: self.left() == 0, 60, 0.02)
+        suite.wait_for("all to be published or moved", lambda: self.left() == 0, 60, 0.02)
         return relay, topic, time.monotonic() - began
 
     def published(self, topic):
@@ -498,18 +498,18 @@ class RefusedRow(house.Case):
         self.assertLess(partial, 5 * whole + 10)
         others = {f"k{key}": list(range(self.each)) for key in range(self.keys) if key != 7}
         self.assertEqual(self.published(topic), others)
-        house.wait_for("the diverted key to be counted",
+        suite.wait_for("the diverted key to be counted",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         relay.wait_ready()
-        house.wait_for("status to say which", self.refused_seq, every=0.5)
+        suite.wait_for("status to say which", self.refused_seq, every=0.5)
         self.assertEqual(self.tasks(), self.each)
         first = self.stack.number("SELECT MIN(id) FROM retry_task")
         done = self.stack.tallybox("retry", "cancel", str(first))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.start("retry")
-        house.wait_for("the key to go on", lambda: self.tasks() == 0, 150)
+        suite.wait_for("the key to go on", lambda: self.tasks() == 0, 150)
         self.assertEqual(self.published(topic), {**others, "k7": list(range(1, self.each))})
-        house.wait_for("the key to be free", lambda:
+        suite.wait_for("the key to be free", lambda:
                        relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
     def refused_seq(self):

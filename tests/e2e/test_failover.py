@@ -11,7 +11,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 CONTENTS = 10
@@ -19,13 +19,13 @@ CONTENTS = 10
 
 def operator_sql():
     """The statements of the section "Fail-over"."""
-    text = (house.ROOT / "OPERATIONS.md").read_text()
+    text = (suite.ROOT / "OPERATIONS.md").read_text()
     section = text.split("\n## Fail-over\n", 1)[1].split("\n## ", 1)[0]
     blocks = re.findall(r"```sql\n(.*?)```", section, re.S)
     return [one.strip() for block in blocks for one in block.split(";\n") if one.strip()]
 
 
-class CopyCase(house.Case):
+class CopyCase(suite.Case):
     """One host, two data folders."""
 
     # Published rows stay in the table: their deletion is still to come when the server dies. The
@@ -35,7 +35,7 @@ class CopyCase(house.Case):
 
     def take_copy(self):
         """A copy of the data as it is now; the server goes on afterwards."""
-        server = house.database()
+        server = suite.database()
         folder = server.folder.with_name(server.folder.name + "-copy")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         folder.mkdir()
@@ -44,11 +44,11 @@ class CopyCase(house.Case):
         # A replica has a name of its own.
         (folder / "data" / "auto.cnf").unlink(missing_ok=True)
         server.restart()
-        return house.Server(server.kind, folder)
+        return suite.Server(server.kind, folder)
 
     def fail_over(self, copy):
         """The copy answers where the server did, which comes back for the other tests."""
-        server = house.database()
+        server = suite.database()
         server.kill()
         self.addCleanup(self.fail_back, server, copy)
         copy.start(server.port)
@@ -96,7 +96,7 @@ class Votes(CopyCase):
         self.assertTrue(reused, "no seq was given out twice: the test has lost its point")
 
         # Votes that were answered, published and logged are not known to their writers any more.
-        self.stack.verify(expect=house.FAILED)
+        self.stack.verify(expect=suite.FAILED)
         serve.terminate()
         for statement in operator_sql():
             self.stack.sql(statement)
@@ -118,11 +118,11 @@ class Rows(CopyCase):
     def test_rows_of_another_service_that_get_the_seqs_of_lost_ones_are_published(self):
         relay = self.start("relay")
         self.append(40)
-        house.wait_for("the rows to be published", lambda: len(self.published()) == 40)
+        suite.wait_for("the rows to be published", lambda: len(self.published()) == 40)
         copy = self.take_copy()
         relay.wait_ready(120)
         self.append(40)
-        house.wait_for("the rows to be published", lambda: len(self.published()) == 80)
+        suite.wait_for("the rows to be published", lambda: len(self.published()) == 80)
         self.fail_over(copy)
         fresh = self.append(60)
         self.stack.wait_drained(120)
@@ -136,7 +136,7 @@ class Rows(CopyCase):
 
     def published(self):
         topic = f"event.{self.stack.name}.other"
-        if not wire.partitions(house.kafka().bootstrap, topic):
+        if not wire.partitions(suite.kafka().bootstrap, topic):
             return set()
         return {one.headers["id"] for one in self.stack.records(topic)}
 

@@ -15,7 +15,7 @@ import uuid
 import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 WRITERS = 16
 KEYS = 60
@@ -40,7 +40,7 @@ class Writer(threading.Thread):
 
     def run(self):
         try:
-            connection = house.connect(self.database, autocommit=False)
+            connection = suite.connect(self.database, autocommit=False)
             with connection.cursor() as cursor:
                 # Order is defined by the row that both lock; a snapshot of before must not rule.
                 cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -93,7 +93,7 @@ class Writer(threading.Thread):
         time.sleep(seconds)
 
 
-class Gaps(house.Case):
+class Gaps(suite.Case):
     """Run with settings that look for gaps often and give them up early."""
 
     settings = {"relay.gap_wait_ms": 1000, "relay.full_scan_ms": 2000, "relay.lease_ms": 2000,
@@ -124,7 +124,7 @@ class Gaps(house.Case):
                 relay.kill()
                 relay.start().wait_up()
             time.sleep(SECONDS / 3)
-            house.wait_for("rows enough to mean something", lambda: self.enough(writers), 120)
+            suite.wait_for("rows enough to mean something", lambda: self.enough(writers), 120)
         finally:
             stop.set()
             for writer in writers:
@@ -179,7 +179,7 @@ class TwoLanes(Gaps):
         self.check_way()
 
 
-class Unreadable(house.Case):
+class Unreadable(suite.Case):
     """MySQL cannot show its open transactions while one runs a statement with bytes that are no
     text: that concerns the gaps alone."""
 
@@ -206,7 +206,7 @@ class Unreadable(house.Case):
         self.append("gone", writer)
         self.append("soon")
         writer.rollback()
-        house.wait_for("the gap to be closed", lambda: self.relay.metric(
+        suite.wait_for("the gap to be closed", lambda: self.relay.metric(
             "tallybox_relay_gaps_closed_total"))
 
     def append(self, key, connection=None):
@@ -214,14 +214,14 @@ class Unreadable(house.Case):
                             "type": "Step", "payload": "1"}], connection=connection)
 
     def test_a_statement_with_bytes_that_are_no_text_does_not_trouble_the_lane(self):
-        lock, writer = house.connect(), house.connect(self.stack.name, autocommit=False)
+        lock, writer = suite.connect(), suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(lock.close)
         self.addCleanup(writer.close)
         self.let_gaps_be_closed(writer)
         lock.cursor().execute("SELECT GET_LOCK('unreadable', 0)")
         holder = threading.Thread(target=self.hold, args=(writer,))
         holder.start()
-        house.wait_for("its statement to wait", self.waits)
+        suite.wait_for("its statement to wait", self.waits)
         deadline = time.monotonic() + 4
         while time.monotonic() < deadline:
             self.append("soon")

@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 ROUNDS = int(os.environ.get("TALLYBOX_ROUNDS") or 2)
@@ -23,7 +23,7 @@ NOISE_S = 20
 VOTES, CONTENTS = 6000, 50
 
 
-class GroupCase(house.Case):
+class GroupCase(suite.Case):
     """Helpers: consumers, and who of them has claimed what."""
 
     def setUp(self):
@@ -32,7 +32,7 @@ class GroupCase(house.Case):
         stack.topic, stack.group = f"{stack.name}-{name}"[:200], f"group-{stack.name}-{name}"
         stack.write_ini(consumer__group=stack.group, consumer__topics=stack.topic,
                         relay__topics=f"vote={stack.topic}")
-        wire.create_topic(house.kafka().bootstrap, stack.topic, PARTITIONS)
+        wire.create_topic(suite.kafka().bootstrap, stack.topic, PARTITIONS)
         for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
             stack.sql(f"DELETE FROM {table}")
 
@@ -50,7 +50,7 @@ class GroupCase(house.Case):
 
     def wait_count(self, count, seconds=60):
         try:
-            house.wait_for(f"{count} applied votes", lambda: self.count() >= count, seconds)
+            suite.wait_for(f"{count} applied votes", lambda: self.count() >= count, seconds)
         except AssertionError as reason:
             raise AssertionError(f"{reason}; {self.count()} are") from None
 
@@ -62,13 +62,13 @@ class GroupCase(house.Case):
 
     def wait_shared(self, *roles):
         """Until each has some, and together they have all."""
-        house.wait_for("the partitions to be shared out",
+        suite.wait_for("the partitions to be shared out",
                        lambda: all(map(self.owned, roles))
                        and sum(map(self.owned, roles)) == PARTITIONS, 40)
 
     def wait_all_owned(self, role, seconds):
         began = time.monotonic()
-        house.wait_for("one consumer to have all partitions",
+        suite.wait_for("one consumer to have all partitions",
                        lambda: self.owned(role) == PARTITIONS, seconds, every=0.02)
         return time.monotonic() - began
 
@@ -165,7 +165,7 @@ class Locks(GroupCase):
         self.load()
         first = self.start("consume")
         self.check()
-        holder = house.connect(self.stack.name, autocommit=False)
+        holder = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(holder.close)
         with holder.cursor() as cursor:
             cursor.execute("SELECT * FROM vote_tally FOR UPDATE")
@@ -173,7 +173,7 @@ class Locks(GroupCase):
         # Its progress row is locked and it waits for the tally: frozen there, it wakes up to
         # nothing; when the tally is free, its session sleeps in the open transaction.
         # The server answers from its cache when it is asked more often.
-        house.wait_for("the consumer to wait in its transaction", self.waits, every=0.3)
+        suite.wait_for("the consumer to wait in its transaction", self.waits, every=0.3)
         self.freeze(first)
         holder.rollback()
         second = self.start("consume", ready=False)
@@ -200,8 +200,8 @@ class SameName(GroupCase):
         first = self.stack.role("consume")
         self.wait_count(VOTES // 10)
         second = self.start("consume", ready=False)
-        house.wait_for("the first one to end", lambda: not first.alive(), 40)
-        self.assertEqual(first.process.returncode, house.FAILED)
+        suite.wait_for("the first one to end", lambda: not first.alive(), 40)
+        self.assertEqual(first.process.returncode, suite.FAILED)
         self.assertIn("group.instance.id", first.log_text())
         self.check()
         second.wait_ready()

@@ -10,7 +10,7 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import test_housekeep  # noqa: E402
 
 
@@ -35,7 +35,7 @@ class HeldCase(test_housekeep.HousekeepCase):
                               "state FROM retry_task ORDER BY id")
 
     def wait_tasks(self, count):
-        return house.wait_for(f"{count} tasks", lambda: len(self.tasks()) == count and self.tasks(),
+        return suite.wait_for(f"{count} tasks", lambda: len(self.tasks()) == count and self.tasks(),
                               60)
 
     def partition_of(self, content):
@@ -91,7 +91,7 @@ class Held(HeldCase):
         named = [json.loads(task[5])["dead"]["ids"] for task in self.tasks()[2:]]
         self.assertEqual(sorted(sum(named, [])), ids)
         self.stack.tallybox("dead", "replay", "--queue", "--ignore-key", "--all", "--yes",
-                            expect=house.USAGE)
+                            expect=suite.USAGE)
 
     def test_a_vote_without_a_partition_waits_with_its_content_alone(self):
         today, later = self.months.first(0), self.months.first(2)
@@ -108,7 +108,7 @@ class Held(HeldCase):
             "SELECT reason FROM dead_record WHERE reason_class = 'refused'"))
 
         # While the cause is there a replay changes nothing; then it goes in order.
-        self.stack.tallybox("dead", "replay", "--all", "--yes", expect=house.FAILED)
+        self.stack.tallybox("dead", "replay", "--all", "--yes", expect=suite.FAILED)
         self.assertEqual(len(self.held()), 3)
         self.once(months_ahead=3)
         self.vote_on(later, (5, 8, 1))
@@ -140,9 +140,9 @@ class LaneCase(HeldCase):
 
     def wait_drained(self, votes):
         """Until nothing is held, every vote is in the log and no task is left."""
-        house.wait_for("the votes to be in the log", lambda: votes == self.stack.number(
+        suite.wait_for("the votes to be in the log", lambda: votes == self.stack.number(
             "SELECT COUNT(*) FROM vote_document") and not self.held(), seconds=120)
-        house.wait_for("the tasks to be done", lambda: not self.tasks())
+        suite.wait_for("the tasks to be done", lambda: not self.tasks())
         self.stack.wait_drained()  # rows are deleted a moment after they were published
 
 
@@ -156,7 +156,7 @@ class Lane(LaneCase):
         self.vote_on(later, (1, 7, 1))
         self.vote_on(today, (2, 7, 1), (1, 8, 1))
         task = self.wait_tasks(1)
-        house.wait_for("two attempts", lambda: self.stack.number(
+        suite.wait_for("two attempts", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_attempt WHERE outcome = 'failed' AND reason_class = "
             "'transient' AND reason LIKE '%partition%'") > 1)
         self.wait_logged()
@@ -181,7 +181,7 @@ class TwoDatabases(LaneCase):
     tables = re.compile(r"\b(vote_document|vote_tally|dead_record|dead_history|consumer_progress)\b")
 
     def setUp(self):
-        self.sink = f"two_databases_{next(house.run().numbers)}"
+        self.sink = f"two_databases_{next(suite.run().numbers)}"
         self.settings = {**self.settings, "sink.database": self.sink}
         super().setUp()
         self.addCleanup(self.stack.sql, f"DROP DATABASE IF EXISTS `{self.sink}`", database=None)
@@ -223,7 +223,7 @@ class TwoDatabases(LaneCase):
                 role.kill()
                 role.start()
                 if round_ == 2:
-                    house.wait_for("votes to be held", self.held)
+                    suite.wait_for("votes to be held", self.held)
                     self.once(months_ahead=3)
         finally:
             ends.set()

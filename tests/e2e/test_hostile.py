@@ -13,7 +13,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 # Each ends a literal under some mode or character set.
@@ -26,7 +26,7 @@ GROUP = "g' OR ''='\\\" -- `; DROP TABLE remark"
 MODE = "NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT"
 
 
-class Hostile(house.Case):
+class Hostile(suite.Case):
     """Everything that is text is hostile, and so is the server's sql_mode."""
 
     settings = {"consumer.batch_wait_ms": 50}
@@ -34,7 +34,7 @@ class Hostile(house.Case):
     @classmethod
     def setUpClass(cls):
         mode = "SET GLOBAL sql_mode = %s"
-        connection = house.connect()
+        connection = suite.connect()
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.sql_mode")
             before = cursor.fetchone()[0]
@@ -42,7 +42,7 @@ class Hostile(house.Case):
         connection.close()
 
         def restore():
-            undo = house.connect(sql_mode="")
+            undo = suite.connect(sql_mode="")
             with undo.cursor() as cursor:
                 cursor.execute(mode, [before])
             undo.close()
@@ -58,7 +58,7 @@ class Hostile(house.Case):
                  "type": text, "payload": text.encode() + b"\x00'\\\xff",
                  "headers": json.dumps({"h" + str(i): text})} for i, text in enumerate(HOSTILE)]
         # This session has the mode of the server: the values travel beside the statement's text.
-        connection = house.connect(self.stack.name, sql_mode="")
+        connection = suite.connect(self.stack.name, sql_mode="")
         self.stack.append(rows, connection=connection)
         connection.close()
         self.start("relay")
@@ -77,16 +77,16 @@ class Hostile(house.Case):
                             "type": "x", "payload": "x"}])
         self.addCleanup(self.stack.sql, "DELETE FROM outbox")
         relay = self.start("relay")
-        house.wait_for("the reason", lambda: self.stack.number(
+        suite.wait_for("the reason", lambda: self.stack.number(
             "SELECT diverted_keys FROM relay_lease WHERE lane = 'outbox'"))
         reason = self.stack.number("SELECT diverted_reason FROM relay_lease WHERE lane = 'outbox'")
         self.assertIn("no' topic\\", reason)
-        house.wait_for("its metric", lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
+        suite.wait_for("its metric", lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
         self.stack.tallybox("status")
         self.sound()
 
     def test_a_group_of_any_name_keeps_its_place_and_its_dead(self):
-        bootstrap = house.kafka().bootstrap
+        bootstrap = suite.kafka().bootstrap
         wire.create_topic(bootstrap, self.stack.topic + "-dead", 1)
         sets = {"consumer.group": GROUP, "consumer.topics": self.stack.topic + "-dead"}
         for number, text in enumerate(HOSTILE):
@@ -114,7 +114,7 @@ class Hostile(house.Case):
         for lanes in ("outbox`; DROP TABLE remark; -- ", "outbox'", "outbox.x", "a" * 65):
             for command in ("relay", "status", "verify"):
                 done = self.stack.tallybox(command, sets={"relay.lanes": lanes},
-                                           expect=house.USAGE)
+                                           expect=suite.USAGE)
                 self.assertIn("relay.lanes", done.stderr)
         self.sound()
 
@@ -213,11 +213,11 @@ class Thief(unittest.TestCase):
         thief = FileThief()
         self.addCleanup(thief.listener.close)
         done = subprocess.run(
-            [house.BINARY, "migrate", "status", "--set", f"mysql.port={thief.port}",
+            [suite.BINARY, "migrate", "status", "--set", f"mysql.port={thief.port}",
              "--set", "mysql.query_timeout_ms=2000"], capture_output=True, text=True, timeout=120,
-            check=False, env=house.clean_environment(), cwd=house.run().folder)
-        self.assertNotEqual(done.returncode, house.DONE, done.stdout)
-        house.wait_for("the thief to have heard it all", lambda: thief.talks and all(
+            check=False, env=suite.clean_environment(), cwd=suite.run().folder)
+        self.assertNotEqual(done.returncode, suite.DONE, done.stdout)
+        suite.wait_for("the thief to have heard it all", lambda: thief.talks and all(
             talk.is_set() for talk in thief.talks))
         self.assertTrue(thief.flags, done.stderr)
         for flags in thief.flags:

@@ -15,7 +15,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 
 class Months:
@@ -23,7 +23,7 @@ class Months:
 
     def __init__(self, stack):
         # None must end during a test.
-        house.wait_for("the month to be over", lambda: stack.number(
+        suite.wait_for("the month to be over", lambda: stack.number(
             "SELECT UTC_TIMESTAMP() + INTERVAL 150 SECOND < LAST_DAY(UTC_DATE()) + INTERVAL 1 DAY"),
             200, 1)
         self.today = stack.number("SELECT UTC_DATE()")
@@ -43,7 +43,7 @@ class HousekeepCase(unittest.TestCase):
     settings = {"housekeep.months_ahead": 1}
 
     def setUp(self):
-        self.stack = house.Stack(type(self).__name__, self.settings)
+        self.stack = suite.Stack(type(self).__name__, self.settings)
         self.addCleanup(self.stack.close)
         self.months = Months(self.stack)
         self.recut(-6, 1)
@@ -82,7 +82,7 @@ class HousekeepCase(unittest.TestCase):
 
     def vote_on(self, day, *votes):
         """Changes of votes (voter, content, voting) as if they were made on another day."""
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         try:
             with connection.cursor() as cursor:
                 for voter, content, voting in votes:
@@ -107,10 +107,10 @@ class HousekeepCase(unittest.TestCase):
         """Until every event is in the log, or dead."""
         self.stack.wait_drained()
         records = len(self.stack.records())
-        house.wait_for("all records to be applied", lambda: records == self.stack.number(
+        suite.wait_for("all records to be applied", lambda: records == self.stack.number(
             "SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress WHERE next_offset > 0"), 60)
 
-    def once(self, expect=house.DONE, **sets):
+    def once(self, expect=suite.DONE, **sets):
         done = self.stack.tallybox("housekeep", "--once", "--json", expect=expect, sets={
             f"housekeep.{key}": value for key, value in sets.items()})
         return json.loads(done.stdout)
@@ -164,7 +164,7 @@ class Ahead(HousekeepCase):
         day = self.months.first(3)
         self.vote_on(day, *[(voter, 1, 1) for voter in range(1, 31)])
         self.wait_logged()
-        counts = self.once(expect=house.FAILED, months_ahead=4, move_rows_max=29)
+        counts = self.once(expect=suite.FAILED, months_ahead=4, move_rows_max=29)
         self.assertEqual((counts["made"], counts["postponed"]), (0, 1))
         self.assertEqual(self.dry(months_ahead=4)[0]["rows"], 30)
         self.assertEqual(self.once(months_ahead=4, move_rows_max=30)["made"], 3)
@@ -179,7 +179,7 @@ class Ahead(HousekeepCase):
         self.stack.sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {self.stack.name}.* TO {user}@'%'")
         self.stack.sql("INSERT INTO instance (name, role, started_at, seen_at) "
                        "VALUES ('old', 'relay', '2020-01-01', '2020-01-01')")
-        done = self.stack.tallybox("housekeep", "--once", "--json", expect=house.FAILED,
+        done = self.stack.tallybox("housekeep", "--once", "--json", expect=suite.FAILED,
                                    sets={"mysql.user": user, "housekeep.months_ahead": 5},
                                    env={"TALLYBOX_MYSQL_PASSWORD": "x"})
         self.assertIn("denied", done.stderr)
@@ -256,7 +256,7 @@ class Behind(HousekeepCase):
             self.stack.tallybox("consume", "--restart-partition",
                                 f"{self.stack.topic}/{row[0]}@earliest")
         self.stack.role("consume")
-        house.wait_for("the dead records", lambda: self.stack.number(
+        suite.wait_for("the dead records", lambda: self.stack.number(
             "SELECT COUNT(*) FROM dead_record") == 22, 60)
         self.wait_logged()
         self.assertEqual([(one[0], one[1] + (one[0] == 1), one[2] + (one[0] == 1))
@@ -275,7 +275,7 @@ class Behind(HousekeepCase):
             (self.months.first(-4), self.months.first(-4)))
         self.stack.sql("UPDATE vote_tally SET votes = votes + 1, seq = seq + 1 "
                        "WHERE content_id = 1")
-        failed = [check["name"] for check in self.stack.verify(expect=house.FAILED)["checks"]
+        failed = [check["name"] for check in self.stack.verify(expect=suite.FAILED)["checks"]
                   if check["violations"]]
         self.assertIn("log_begins", failed)
 
@@ -289,12 +289,12 @@ class Behind(HousekeepCase):
             with self.subTest(change):
                 self.stack.sql("CREATE TABLE saved_base AS SELECT * FROM vote_base")
                 self.stack.sql(f"UPDATE vote_base SET {change} WHERE content_id = 2")
-                self.stack.verify(expect=house.FAILED)
+                self.stack.verify(expect=suite.FAILED)
                 self.stack.sql("DELETE FROM vote_base")
                 self.stack.sql("INSERT INTO vote_base SELECT * FROM saved_base")
                 self.stack.sql("DROP TABLE saved_base")
         self.stack.sql("DELETE FROM vote_base WHERE content_id = 3")
-        self.stack.verify(expect=house.FAILED)
+        self.stack.verify(expect=suite.FAILED)
 
     def test_killed_anywhere_it_goes_on_and_the_data_is_whole_all_the_time(self):
         self.way()
@@ -306,7 +306,7 @@ class Behind(HousekeepCase):
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 7,
                 "housekeep.interval_ms": 1000}
         # While a transaction reads the log no month can be dropped, however late a kill comes.
-        reader = house.connect(self.stack.name, autocommit=False)
+        reader = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(reader.close)
         reader.cursor().execute("SELECT id FROM vote_document LIMIT 1")
         while self.parts()[0] != self.months.name(-1):
@@ -335,10 +335,10 @@ class Behind(HousekeepCase):
         role = self.stack.role("housekeep", sets={
             "housekeep.keep_months": 1, "housekeep.batch_rows_max": 1, "housekeep.pause_ms": 20,
             "housekeep.interval_ms": 1000})
-        house.wait_for("rows to be folded", lambda: self.stack.number(
+        suite.wait_for("rows to be folded", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_base") > 3)
         # What the sink's database was before the month was begun; the lease is as it was, too.
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(connection.close)
         with connection.cursor() as cursor:
             cursor.execute("SELECT folded_id FROM housekeep_state FOR UPDATE")
@@ -346,7 +346,7 @@ class Behind(HousekeepCase):
             cursor.execute("UPDATE housekeep_state SET folded_id = 0")
             cursor.execute("DELETE FROM vote_base")
         connection.commit()
-        house.wait_for("the months to be dropped", lambda: self.parts()[0] == self.months.name(-1),
+        suite.wait_for("the months to be dropped", lambda: self.parts()[0] == self.months.name(-1),
                        60)
         role.kill()
         self.assertEqual(self.tallies(), tallies)
@@ -365,17 +365,17 @@ class SingletonLease(HousekeepCase):
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 1,
                 "housekeep.pause_ms": 50, "housekeep.interval_ms": 3600000}
         first = self.stack.role("housekeep", sets=sets)
-        house.wait_for("rows to be folded", lambda: self.stack.number(
+        suite.wait_for("rows to be folded", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_base") > 3)
         os.kill(first.pid, signal.SIGSTOP)
         self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
         second = self.stack.role("housekeep", sets={**sets, "housekeep.pause_ms": 0})
-        house.wait_for("the other one to finish", lambda: "event=housekeeping_finished" in second.log_text(),
+        suite.wait_for("the other one to finish", lambda: "event=housekeeping_finished" in second.log_text(),
                        120)
         self.assertEqual(self.parts()[0], self.months.name(-1))
         base = self.stack.sql("SELECT * FROM vote_base ORDER BY content_id")
         os.kill(first.pid, signal.SIGCONT)
-        house.wait_for("the first one to see it", lambda: "event=lease_lost" in
+        suite.wait_for("the first one to see it", lambda: "event=lease_lost" in
                        first.log_text() or "event=dependency_down" in first.log_text())
         self.assertEqual(self.stack.sql("SELECT * FROM vote_base ORDER BY content_id"), base)
         self.stack.verify()
@@ -387,7 +387,7 @@ class SingletonLease(HousekeepCase):
         sets = {"housekeep.keep_months": 1, "housekeep.batch_rows_max": 1,
                 "housekeep.pause_ms": 100}
         first = self.stack.role("housekeep", sets=sets)
-        house.wait_for("rows to be folded", lambda: self.stack.number(
+        suite.wait_for("rows to be folded", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_base") > 0)
         self.assertEqual(first.terminate(), 0)
         self.assertEqual(self.stack.number("SELECT owner FROM housekeep_state"), "")
@@ -486,7 +486,7 @@ class Waits(HousekeepCase):
 
         def write():
             """What an applier does, but undone."""
-            connection = house.connect(self.stack.name, autocommit=False)
+            connection = suite.connect(self.stack.name, autocommit=False)
             connection.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             with connection.cursor() as cursor:
                 while not stop.is_set():
@@ -508,10 +508,10 @@ class Waits(HousekeepCase):
             self.assertGreater(counts["dropped"], 3)
             free, waits[:] = max(waits), []
             # A reader that does not end: the changes wait a second each, and are put off.
-            reader = house.connect(self.stack.name, autocommit=False)
+            reader = suite.connect(self.stack.name, autocommit=False)
             with reader.cursor() as cursor:
                 cursor.execute("SELECT COUNT(*) FROM vote_document")
-            counts = self.once(expect=house.FAILED, months_ahead=8)
+            counts = self.once(expect=suite.FAILED, months_ahead=8)
             reader.close()
             self.assertEqual((counts["made"], counts["postponed"]), (0, 1))
         finally:

@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 GOOD = {"voterId": 1, "contentId": 1, "voting": 1}
@@ -94,7 +94,7 @@ FAULTS = [
 ]
 
 
-class Faults(house.Case):
+class Faults(suite.Case):
     """One server for all of the table."""
 
     roles = ("serve",)
@@ -147,7 +147,7 @@ class Faults(house.Case):
         self.stack.sql("DELETE FROM vote_state")
 
 
-class Limits(house.Case):
+class Limits(suite.Case):
     """Small limits, so that they are easy to pass."""
 
     settings = {"api.body_bytes_max": 1024, "api.header_bytes_max": 2048,
@@ -171,7 +171,7 @@ class Limits(house.Case):
         self.assertEqual(self.serve.call("GET", "/v1/contents/1/votes", headers=headers).status, 421)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_state"), before)
         for path, status in (("/metrics", 421), ("/readyz", 421), ("/healthz", 200)):
-            answer = house.http_call(self.serve.admin_port, "GET", path, headers=headers)
+            answer = suite.http_call(self.serve.admin_port, "GET", path, headers=headers)
             self.assertEqual((path, answer.status), (path, status))
 
     def test_a_host_that_is_named_is_answered(self):
@@ -237,7 +237,7 @@ class Limits(house.Case):
         held = [self.open() for _ in range(40)]
         for connection in held:
             connection.close()
-        house.wait_for("an answer", lambda: self.works())
+        suite.wait_for("an answer", lambda: self.works())
 
     def works(self):
         try:
@@ -246,7 +246,7 @@ class Limits(house.Case):
             return False
 
 
-class Queue(house.Case):
+class Queue(suite.Case):
     """A full queue is 429, not a wait."""
 
     settings = {"api.queue_votes_max": 100, "api.batch_votes_max": 100,
@@ -255,7 +255,7 @@ class Queue(house.Case):
 
     def test_a_full_queue_is_429_with_retry_after(self):
         self.serve.vote((1, 1, 1))
-        holder = house.connect(self.stack.name, autocommit=False)
+        holder = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(holder.close)
         with holder.cursor() as cursor:
             cursor.execute("SELECT * FROM vote_count WHERE content_id = 1 FOR UPDATE")
@@ -263,7 +263,7 @@ class Queue(house.Case):
         threads = [threading.Thread(target=self.ask, args=(answers, n)) for n in range(12)]
         for thread in threads:
             thread.start()
-        house.wait_for("a refusal", lambda: any(one.status == 429 for one in list(answers)), 40)
+        suite.wait_for("a refusal", lambda: any(one.status == 429 for one in list(answers)), 40)
         holder.rollback()
         for thread in threads:
             thread.join(60)
@@ -280,7 +280,7 @@ class Queue(house.Case):
         answers.append(self.serve.call("POST", "/v1/votes", votes))
 
 
-class Away(house.Case):
+class Away(suite.Case):
     """The database is away and comes back."""
 
     settings = {"api.request_timeout_ms": 8000, "mysql.connect_timeout_ms": 1000}
@@ -288,8 +288,8 @@ class Away(house.Case):
 
     def test_without_its_database_it_answers_503_and_recovers_by_itself(self):
         self.serve.vote((1, 1, 1))
-        house.database().stop()
-        self.addCleanup(house.database().restart)
+        suite.database().stop()
+        self.addCleanup(suite.database().restart)
         for method, path, body in (("POST", "/v1/votes", GOOD),
                                    ("GET", "/v1/contents/1/votes", None),
                                    ("GET", "/v1/votes?voterId=1&contentIds=1", None)):
@@ -300,9 +300,9 @@ class Away(house.Case):
                 self.assertGreaterEqual(int(answer.headers["retry-after"]), 1)
                 self.assertIn("code", json.loads(answer.body)["error"])
                 self.assertLess(time.monotonic() - began, 20)
-        house.wait_for("it not to be ready", lambda: self.serve.admin("/readyz").status == 503)
-        house.database().restart()
-        house.wait_for("a vote to be taken", lambda: self.serve.call(
+        suite.wait_for("it not to be ready", lambda: self.serve.admin("/readyz").status == 503)
+        suite.database().restart()
+        suite.wait_for("a vote to be taken", lambda: self.serve.call(
             "POST", "/v1/votes", {**GOOD, "voting": 0}).status == 200)
         self.serve.wait_ready()
 

@@ -18,7 +18,7 @@ import unittest
 import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 # Votes have to be counted within it, too.
 TIMEOUT_MS = 10000
@@ -96,7 +96,7 @@ class Answers:
         return int(first.split()[1]), self.file.read(length)
 
 
-class Abuse(house.Case):
+class Abuse(suite.Case):
     """Each test leaves the server as it found it."""
 
     settings = {"api.request_timeout_ms": TIMEOUT_MS, "api.body_bytes_max": 65536,
@@ -111,7 +111,7 @@ class Abuse(house.Case):
         cls.serve.vote((1, 1, 1))
         cls.serve.vote((1, 1, 0))
         # Each committer, each reader and each task intake has its own, and so has who looks at the lanes.
-        house.wait_for("all connections to the database, and no other", lambda: (
+        suite.wait_for("all connections to the database, and no other", lambda: (
             cls.sessions() == 3 * COMMITTERS + 1 and cls.connections() == 0))
         cls.descriptors = cls.count_descriptors()
 
@@ -144,7 +144,7 @@ class Abuse(house.Case):
     def sessions(cls):
         """How many the server has to its database. The database itself may count some that were
         closed a moment ago."""
-        mine, port = cls.open_files(), f":{house.database().port:04X}"
+        mine, port = cls.open_files(), f":{suite.database().port:04X}"
         return sum(row[2].endswith(port) and row[3] == ESTABLISHED and f"socket:[{row[9]}]" in mine
                    for row in cls.tcp_rows())
 
@@ -154,7 +154,7 @@ class Abuse(house.Case):
 
     def tearDown(self):
         if not self.serve.alive():
-            self.fail(f"the server ended\n{house.tail(self.serve.log)}")
+            self.fail(f"the server ended\n{suite.tail(self.serve.log)}")
         self.wait_gone()
         self.vote_works()
         votes = self.stack.number("SELECT COALESCE(SUM(votes), 0) FROM vote_count")
@@ -168,7 +168,7 @@ class Abuse(house.Case):
         """Until every connection of the test has given its descriptor back. One that waits to be
         accepted has no descriptor yet, and may still get one."""
         try:
-            house.wait_for("the connections to be gone", lambda: (
+            suite.wait_for("the connections to be gone", lambda: (
                 self.connections() == 0 and self.count_descriptors() <= self.descriptors),
                 GONE_SECONDS)
         except AssertionError as reason:
@@ -331,16 +331,16 @@ class Idle(Abuse):
 
     def test_peers_that_vanish_before_their_answer_are_forgotten(self):
         """Their votes count: the requests were whole."""
-        holder = house.connect(self.stack.name, autocommit=False)
+        holder = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(holder.close)
         with holder.cursor() as cursor:
             cursor.execute("SELECT * FROM vote_count WHERE content_id = 1 FOR UPDATE")
         peers = [self.connect(vote_request(next(self.voters))) for _ in range(10)]
         for peer in peers:
             self.vanish(peer)
-        house.wait_for("ten votes in hand", lambda: self.connections() >= 10)
+        suite.wait_for("ten votes in hand", lambda: self.connections() >= 10)
         holder.rollback()
-        house.wait_for("ten votes", lambda: self.counted() - self.votes == 10)
+        suite.wait_for("ten votes", lambda: self.counted() - self.votes == 10)
         self.expected += 10
         for peer in peers:
             peer.close()
@@ -357,20 +357,20 @@ class Idle(Abuse):
         idle = [self.connect(piece) for piece in (b"", b"POST /v1/votes HTTP/1.1\r\n") * 500]
         for _ in range(50):
             self.vote_works()
-        house.wait_for("only idle connections", lambda: self.connections() == 1000)
+        suite.wait_for("only idle connections", lambda: self.connections() == 1000)
         self.assertLess(self.serve.peak_rss_mib() - before, 100)
         for connection in idle:
             connection.close()
 
 
-class Few(house.Case):
+class Few(suite.Case):
     """A process that may hold 300 files and sockets."""
 
     settings = {"api.request_timeout_ms": 600000, "api.header_timeout_ms": 600000,
                 "api.committers": 1}
 
     def test_idle_connections_leave_room_for_the_database(self):
-        serve = house.Role(self.stack, "serve", {}, [])
+        serve = suite.Role(self.stack, "serve", {}, [])
         words = serve.command()
         serve.command = lambda: ["prlimit", "--nofile=200:300", *words]
         serve.start().wait_ready()

@@ -14,7 +14,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import mysql_edge  # noqa: E402
 import wire  # noqa: E402
 
@@ -22,7 +22,7 @@ CONTENTS = 12
 BOTH = {"relay.lanes": "outbox,outbox_1"}
 
 
-class Lanes(house.Case):
+class Lanes(suite.Case):
     settings = {"relay.lease_ms": 2000, "relay.send_timeout_ms": 1500,
                 "api.request_timeout_ms": 3000}
 
@@ -52,7 +52,7 @@ class Lanes(house.Case):
 class Agreement(Lanes):
     def refused(self, name, *words, **sets):
         done = self.stack.tallybox(name, sets={"admin.listen": "off", **{
-            key.replace("__", ".", 1): value for key, value in sets.items()}}, expect=house.USAGE)
+            key.replace("__", ".", 1): value for key, value in sets.items()}}, expect=suite.USAGE)
         for word in words:
             self.assertIn(word, done.stderr)
 
@@ -67,7 +67,7 @@ class Agreement(Lanes):
     def test_votes_of_the_command_line_with_another_number_are_refused(self):
         for words in (["1", "2"], ["--csv", "-"]):
             done = self.stack.tallybox("vote", *words, sets={"api.lane_count": 2},
-                                       stdin=b"voter_id,content_id\n1,2\n", expect=house.USAGE)
+                                       stdin=b"voter_id,content_id\n1,2\n", expect=suite.USAGE)
             self.assertIn("api.lane_count = 2", done.stderr)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 0)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox_1"), 0)
@@ -76,7 +76,7 @@ class Agreement(Lanes):
         self.lanes("set", 2)
         self.start("relay")  # of outbox alone
         serve = self.serve(2, ready=False)
-        house.wait_for("readiness that names outbox_1",
+        suite.wait_for("readiness that names outbox_1",
                        lambda: "outbox_1" in (serve.why_not_ready() or ""))
         self.assertNotIn("outbox,", serve.why_not_ready())
         status = json.loads(self.stack.tallybox("status", "--json").stdout)
@@ -85,7 +85,7 @@ class Agreement(Lanes):
         self.assertIn("check=lanes_served", serve.log_text())
         self.start("relay", sets=BOTH)
         serve.wait_ready()
-        house.wait_for("status without it", lambda: not json.loads(
+        suite.wait_for("status without it", lambda: not json.loads(
             self.stack.tallybox("status", "--json").stdout)["outbox"]["written"]["unserved"])
 
     def test_a_take_over_is_no_alarm(self):
@@ -100,7 +100,7 @@ class Agreement(Lanes):
 
         self.assertFalse(taken_over())
         first.kill()
-        house.wait_for("the other relay to hold the lane", taken_over)
+        suite.wait_for("the other relay to hold the lane", taken_over)
         self.assertNotIn("check=lanes_served", serve.log_text())
 
 
@@ -117,7 +117,7 @@ class Change(Lanes):
     def test_a_change_that_takes_too_long_is_undone(self):
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": "k",
                             "type": "Step", "payload": "1"}])
-        done = self.lanes("set", 2, "--wait", 1, expect=house.UNAVAILABLE)
+        done = self.lanes("set", 2, "--wait", 1, expect=suite.UNAVAILABLE)
         self.assertIn("outbox has 1 rows", done.stderr)
         self.assertEqual(self.number(), (1, 0))
 
@@ -128,7 +128,7 @@ class Change(Lanes):
         self.stack.wait_drained()
         relay.end()
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
-        done = self.lanes("set", 2, "--wait", 1, expect=house.UNAVAILABLE)
+        done = self.lanes("set", 2, "--wait", 1, expect=suite.UNAVAILABLE)
         self.assertIn("1 tasks", done.stderr)
         self.stack.sql("DELETE FROM retry_task")
         self.lanes("set", 2)
@@ -140,13 +140,13 @@ class Change(Lanes):
         self.stack.sql("UPDATE outbox_lanes SET next_count = 2, version = version + 1")
         answer = self.post(serve, 1, 2)
         self.assertEqual(answer.status, 503)
-        house.wait_for("readiness that names the change",
+        suite.wait_for("readiness that names the change",
                        lambda: "tallybox lanes set 2" in (serve.why_not_ready() or ""))
-        done = self.stack.tallybox("vote", "5", "6", expect=house.UNAVAILABLE)
+        done = self.stack.tallybox("vote", "5", "6", expect=suite.UNAVAILABLE)
         self.assertIn("tallybox lanes set 2", done.stderr)
         self.assertIn("tallybox lanes set 1", self.lanes("show").stdout)
         self.assertIn("undone", self.lanes("set", 1).stdout)
-        house.wait_for("votes again", lambda: self.post(serve, 1, 2).status == 200)
+        suite.wait_for("votes again", lambda: self.post(serve, 1, 2).status == 200)
         self.stack.wait_drained()
         self.stack.sql("UPDATE outbox_lanes SET next_count = 2, version = version + 1")
         self.lanes("set", 2)
@@ -159,13 +159,13 @@ class Change(Lanes):
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": "k",
                             "type": "Step", "payload": "1"}])
         account = self.stack.accounts.sets(["lanes"], {})
-        words = [house.BINARY, "lanes", "--config", str(self.stack.ini), "set", "2"]
+        words = [suite.BINARY, "lanes", "--config", str(self.stack.ini), "set", "2"]
         for key, value in account.items():
             words += ["--set", f"{key}={value}"]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              env=house.clean_environment()) as change:
+                              env=suite.clean_environment()) as change:
             try:
-                house.wait_for("the change", lambda: self.number() == (1, 2))
+                suite.wait_for("the change", lambda: self.number() == (1, 2))
             finally:
                 change.send_signal(signal.SIGKILL)
         self.assertEqual(self.number(), (1, 2))
@@ -174,7 +174,7 @@ class Change(Lanes):
         self.assertEqual(self.number(), (2, 0))
 
     def test_a_change_whose_last_answer_is_lost_at_the_deadline_is_done(self):
-        database = house.database()
+        database = suite.database()
         edge = mysql_edge.Edge(database.host, database.port)
         self.addCleanup(edge.close)
         lost = edge.lose(r"^UPDATE outbox_lanes SET lane_count")
@@ -190,13 +190,13 @@ class Change(Lanes):
         self.stack.append([{"id": str(uuid.uuid4()), "aggregatetype": "step", "aggregateid": "k",
                             "type": "Step", "payload": "1"}])
         account = self.stack.accounts.sets(["lanes"], {})
-        words = [house.BINARY, "lanes", "--config", str(self.stack.ini), "set", "2", "--wait", "5"]
+        words = [suite.BINARY, "lanes", "--config", str(self.stack.ini), "set", "2", "--wait", "5"]
         for key, value in account.items():
             words += ["--set", f"{key}={value}"]
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=house.clean_environment()) as command:
+                              env=suite.clean_environment()) as command:
             self.addCleanup(command.kill)
-            house.wait_for("the change", lambda: self.number() == (1, 2))
+            suite.wait_for("the change", lambda: self.number() == (1, 2))
             self.stack.sql(change)
             stdout, stderr = command.communicate(timeout=60)
         return command.returncode, stdout, stderr
@@ -205,7 +205,7 @@ class Change(Lanes):
         code, stdout, stderr = self.change_beside(
             "UPDATE outbox_lanes SET lane_count = 2, next_count = 0, version = version + 1")
         self.assertEqual(self.number(), (2, 0))
-        self.assertEqual(code, house.DONE, stdout + stderr)
+        self.assertEqual(code, suite.DONE, stdout + stderr)
         self.assertIn("the number of lanes is 2, it was 1", stdout)
         self.assertNotIn("undone", stderr)
 
@@ -213,17 +213,17 @@ class Change(Lanes):
         code, stdout, stderr = self.change_beside(
             "UPDATE outbox_lanes SET next_count = 3, version = version + 1")
         self.assertEqual(self.number(), (1, 3))
-        self.assertEqual(code, house.UNAVAILABLE, stdout + stderr)
+        self.assertEqual(code, suite.UNAVAILABLE, stdout + stderr)
         self.assertIn("the number of lanes is 1, and a change to 3 is under way", stderr)
         self.assertNotIn("lanes: undone", stderr)
 
     def test_an_open_vote_transaction_holds_the_change_up(self):
         """One that has read the old number, and has not written yet."""
-        writer = house.connect(self.stack.name, autocommit=False)
+        writer = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(writer.close)
         with writer.cursor() as cursor:
             cursor.execute("SELECT lane_count FROM outbox_lanes WHERE id = 1 LOCK IN SHARE MODE")
-            done = self.lanes("set", 2, "--wait", 1, expect=house.UNAVAILABLE)
+            done = self.lanes("set", 2, "--wait", 1, expect=suite.UNAVAILABLE)
             self.assertNotIn("the number of lanes is 2", done.stdout)
             # The change did not begin: writers go on.
             self.assertIn("nothing was changed, the number of lanes is 1", done.stderr)
@@ -233,7 +233,7 @@ class Change(Lanes):
     def test_a_vote_that_has_read_the_number_holds_the_change_up(self):
         """The real writer, between that look and its events: it waits for a row of another one."""
         serve = self.start("serve", sets={"api.request_timeout_ms": 30000})
-        blocker = house.connect(self.stack.name, autocommit=False)
+        blocker = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(blocker.close)
         with blocker.cursor() as cursor:
             cursor.execute("INSERT INTO vote_state (voter_id, content_id, voting, version, "
@@ -243,9 +243,9 @@ class Change(Lanes):
         vote.start()
         try:
             # Not innodb_trx or processlist: MySQL cannot convert the bytes of this statement (3854).
-            house.wait_for("the vote to wait for the row", lambda: int(self.stack.row(
+            suite.wait_for("the vote to wait for the row", lambda: int(self.stack.row(
                 "SHOW GLOBAL STATUS LIKE 'innodb_row_lock_current_waits'")[1]))
-            self.lanes("set", 2, "--wait", 0, expect=house.UNAVAILABLE)
+            self.lanes("set", 2, "--wait", 0, expect=suite.UNAVAILABLE)
             self.assertEqual(self.number(), (1, 0))
         finally:
             blocker.rollback()
@@ -294,7 +294,7 @@ class Order(Lanes):
         self.start("relay", sets=BOTH)
         self.serves = [self.serve()]
         # A topic that is new to the brokers answers in odd ways; this is about lanes.
-        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 4)
+        wire.create_topic(suite.kafka().bootstrap, self.stack.topic, 4)
         for content in range(1, CONTENTS + 1):
             self.assertEqual(self.post(self.serves[0], 100, content).status, 200)
             self.stack.wait_drained()
@@ -304,14 +304,14 @@ class Order(Lanes):
         try:
             for count in number:
                 before = sum(voter.changes for voter in voters)
-                house.wait_for("votes", lambda: sum(
+                suite.wait_for("votes", lambda: sum(
                     voter.changes for voter in voters) > before + 300, 120)
                 self.lanes("set", count, "--wait", 120, seconds=200)
                 old = self.serves[0]
                 self.serves[0] = self.serve(count)
                 old.end()
             before = sum(voter.changes for voter in voters)
-            house.wait_for("votes", lambda: sum(
+            suite.wait_for("votes", lambda: sum(
                 voter.changes for voter in voters) > before + 300, 120)
         finally:
             for voter in voters:

@@ -9,26 +9,26 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import lone_broker  # noqa: E402
 
 
-class LoneBroker(house.Case):
+class LoneBroker(suite.Case):
     """The only way to Kafka leads to a broker that is going away."""
 
     def comes_again(self, name):
-        port = house.free_port()
+        port = suite.free_port()
         broker = lone_broker.LoneBroker(port)
         self.addCleanup(broker.close)
         role = self.start(name, ready=False, sets={
             "kafka.bootstrap.servers": f"127.0.0.1:{port}"})
-        house.wait_for("the word that there are no brokers", lambda: broker.denied)
-        house.wait_for(f"{name} to come again and again", lambda: broker.denied >= 3, 60)
+        suite.wait_for("the word that there are no brokers", lambda: broker.denied)
+        suite.wait_for(f"{name} to come again and again", lambda: broker.denied >= 3, 60)
         self.assertTrue(role.alive())
         return role
 
     def wait_unready(self, role):
-        house.wait_for("it to be unready", lambda: role.admin("/readyz").status == 503)
+        suite.wait_for("it to be unready", lambda: role.admin("/readyz").status == 503)
 
     def test_a_consumer_that_hears_of_no_brokers_comes_again(self):
         self.wait_unready(self.comes_again("consume"))
@@ -48,24 +48,24 @@ class LoneBroker(house.Case):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
 
 
-class SilentBroker(house.Case):
+class SilentBroker(suite.Case):
     """A broker that answers no more, while its connections stay."""
 
     def test_a_consumer_stops_in_its_time(self):
         place = self.stack.folder / "broker"
         broker = subprocess.Popen(
-            [pathlib.Path(house.BINARY).with_name("tallybox-broker"), "--topic", self.stack.topic,
+            [pathlib.Path(suite.BINARY).with_name("tallybox-broker"), "--topic", self.stack.topic,
              "--partitions", "2", "--port-file", place], stdout=subprocess.DEVNULL)
         self.addCleanup(broker.wait)
         self.addCleanup(broker.kill)
-        house.wait_for("the broker to come up", lambda: place.exists() and place.read_text())
+        suite.wait_for("the broker to come up", lambda: place.exists() and place.read_text())
         consumer = self.start("consume", sets={
             "kafka.bootstrap.servers": place.read_text().strip(), "admin.stop_timeout_ms": 3000})
-        house.wait_for("partitions of its own",
+        suite.wait_for("partitions of its own",
                        lambda: consumer.metric("tallybox_consumer_partitions") == 2)
         broker.send_signal(signal.SIGSTOP)
         consumer.process.terminate()
-        self.assertEqual(consumer.process.wait(60), 0, house.tail(consumer.log))
+        self.assertEqual(consumer.process.wait(60), 0, suite.tail(consumer.log))
         self.assertNotIn("stop_timed_out", consumer.log_text())
 
 

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 # consumer.memory_max, and a record of 1 MiB packed and unpacked, which librdkafka holds whole.
@@ -21,7 +21,7 @@ PACKED = 400
 def peak_mib(pid):
     """The highest resident size so far; None when the process is gone."""
     try:
-        return house.peak_rss_mib(pid)
+        return suite.peak_rss_mib(pid)
     except (OSError, AttributeError):
         return None
 
@@ -31,7 +31,7 @@ def show(what, mib):
     print(f"{what}: peak {mib:.0f} MiB of {LIMIT_MIB}", file=sys.stderr)
 
 
-class Memory(house.Case):
+class Memory(suite.Case):
     """Each input is far larger than the limit."""
 
     seconds = 25
@@ -43,10 +43,10 @@ class Memory(house.Case):
     def test_a_file_of_200_mb_is_voted_in_bounded_memory(self):
         """Repeats change nothing, so the database has little to do."""
         piece = b"".join(b"%019d,%019d\r\n" % (1 + n % 4, 2) for n in range(25000))
-        words = [house.BINARY, "vote", "--config", str(self.stack.ini), "--csv", "-"]
+        words = [suite.BINARY, "vote", "--config", str(self.stack.ini), "--csv", "-"]
         peak = 0
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, env=house.clean_environment()) as voting:
+                              stderr=subprocess.DEVNULL, env=suite.clean_environment()) as voting:
             voting.stdin.write(b"voter_id,content_id\n")
             for _ in range(200):
                 voting.stdin.write(piece)
@@ -91,7 +91,7 @@ class Memory(house.Case):
 
     def wait_dead(self, count):
         """By key: after trouble the topic may hold a record twice."""
-        house.wait_for(f"{count} dead records", lambda: self.stack.number(
+        suite.wait_for(f"{count} dead records", lambda: self.stack.number(
             "SELECT COUNT(DISTINCT record_key) FROM dead_record") == count, 120)
 
     def test_large_rows_in_bounded_memory(self):
@@ -114,7 +114,7 @@ class Memory(house.Case):
     def test_records_that_compress_100_to_1_in_bounded_memory(self):
         """What a fetch brings is bounded before it is unpacked."""
         topic = f"{self.stack.topic}-packed"
-        wire.create_topic(house.kafka().bootstrap, topic, PARTITIONS)
+        wire.create_topic(suite.kafka().bootstrap, topic, PARTITIONS)
         self.stack.sql("DELETE FROM outbox")
         self.numbers(PACKED)
         self.stack.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "

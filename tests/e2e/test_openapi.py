@@ -9,9 +9,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
-PAGE = house.ROOT / "docs" / "openapi.yaml"
+PAGE = suite.ROOT / "docs" / "openapi.yaml"
 TOKEN = "token-with-every-scope-of-the-api"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 TASK = {"scene": "mail", "handler": "kafka", "options": {"topic": "somewhere"}}
@@ -33,7 +33,7 @@ def run_python(folder, *words, seconds=180):
                           env=env, cwd=folder, timeout=seconds, check=False)
 
 
-class OpenApi(house.Case):
+class OpenApi(suite.Case):
     """The document and the server say the same."""
 
     needs = "schemathesis"
@@ -63,7 +63,7 @@ class OpenApi(house.Case):
 
     def test_answers_to_reads_are_those_of_the_document(self):
         # The ids of the examples in the document. Readiness does not wait for the retry queue.
-        house.wait_for("a task to be accepted", lambda: self.serve.call(
+        suite.wait_for("a task to be accepted", lambda: self.serve.call(
             "POST", "/v1/tasks", TASK, BEARER).status == 201)
         self.serve.call("POST", "/v1/votes", {"voterId": 1, "contentId": 1, "voting": 1}, BEARER)
         self.assertEqual(self.serve.call("GET", "/v1/tasks/1", headers=BEARER).status, 200)

@@ -10,7 +10,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 # No full scan helps, and none disturbs.
 SLOW_SCAN = {"relay.full_scan_ms": 3600000}
@@ -21,7 +21,7 @@ def events(count, kind="step"):
              "type": "Step", "payload": str(n)} for n in range(count)]
 
 
-class SeqsAgain(house.Case):
+class SeqsAgain(suite.Case):
     settings = SLOW_SCAN
 
     def setUp(self):
@@ -62,7 +62,7 @@ class SeqsAgain(house.Case):
         self.assertNotIn("row_below_cursor", self.relay.log_text())
 
 
-class OldSnapshot(house.Case):
+class OldSnapshot(suite.Case):
     settings = {**SLOW_SCAN, "relay.poll_idle_ms": 1000}
     # So many that a scan of them stands out from what leases, polls and purge read by themselves.
     ROWS = 120000
@@ -78,7 +78,7 @@ class OldSnapshot(house.Case):
         return self.pages() - before
 
     def test_the_age_of_an_idle_lane_costs_no_scan_of_deleted_rows(self):
-        snapshot = house.connect(self.stack.name, autocommit=False)
+        snapshot = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(snapshot.close)
         with snapshot.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -100,7 +100,7 @@ class OldSnapshot(house.Case):
         self.stack.sql("SELECT seq FROM outbox FORCE INDEX (PRIMARY) ORDER BY seq LIMIT 1")
         scan_pages = self.pages() - before
         self.assertGreater(scan_pages, 500)
-        house.wait_for("an idle relay that does not scan", lambda: self.quiet(scan_pages), 60)
+        suite.wait_for("an idle relay that does not scan", lambda: self.quiet(scan_pages), 60)
 
     def quiet(self, scan_pages):
         """In five seconds an unbounded look would pass all deleted rows five times. One scan may
@@ -108,7 +108,7 @@ class OldSnapshot(house.Case):
         return self.pages_in(5) < scan_pages * 2
 
 
-class OpenTransactions(house.Case):
+class OpenTransactions(suite.Case):
     """Lanes whose gaps stay open ask for the open transactions again and again."""
 
     LANES = ["outbox"] + [f"outbox_{n}" for n in range(1, 8)]
@@ -122,12 +122,12 @@ class OpenTransactions(house.Case):
 
     def open_gaps(self, relay):
         """In every lane: a seq of a transaction that stays open, below a published row."""
-        holder = house.connect(self.stack.name, autocommit=False)
+        holder = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(holder.close)
         for lane in self.LANES:
             self.stack.append(events(1, "open"), lane, holder)
             self.stack.append(events(1, "done"), lane)
-        house.wait_for("gaps in all lanes",
+        suite.wait_for("gaps in all lanes",
                        lambda: relay.metric("tallybox_relay_open_gaps") >= len(self.LANES))
         return holder
 
@@ -159,14 +159,14 @@ class OpenTransactions(house.Case):
         try:
             time.sleep(1)
             holder.rollback()
-            house.wait_for("all gaps to be closed",
+            suite.wait_for("all gaps to be closed",
                            lambda: relay.metric("tallybox_relay_open_gaps") == 0)
         finally:
             done.set()
             reader.join()
 
     def keep_old(self, done):
-        reader = house.connect(self.stack.name)
+        reader = suite.connect(self.stack.name)
         with reader.cursor() as cursor:
             while not done.wait(0.005):
                 cursor.execute("SELECT COUNT(*) FROM information_schema.innodb_trx")

@@ -11,7 +11,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 
@@ -25,7 +25,7 @@ def row(kind="vote", key="k", payload=b"{}", **more):
 PATIENT = {"relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
 
 
-class Published(house.Case):
+class Published(suite.Case):
     """One relay, rows by plain INSERT."""
 
     settings = PATIENT
@@ -85,9 +85,9 @@ class Published(house.Case):
         mapped, prefixed = row(), row(kind="invoice")
         records = self.publish(mapped, prefixed)
         self.assertLessEqual({mapped["id"], prefixed["id"]}, set(records))
-        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.stack.topic), 4)
-        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.topic("invoice")), 4)
-        self.assertEqual(wire.partitions(house.kafka().bootstrap, self.topic("vote")), 4)
+        self.assertEqual(wire.partitions(suite.kafka().bootstrap, self.stack.topic), 4)
+        self.assertEqual(wire.partitions(suite.kafka().bootstrap, self.topic("invoice")), 4)
+        self.assertEqual(wire.partitions(suite.kafka().bootstrap, self.topic("vote")), 4)
 
     def test_rows_of_a_key_keep_their_order_and_one_partition(self):
         rows = [row(kind="steps", key=f"key-{n % 7}", payload=str(n).encode()) for n in range(500)]
@@ -103,7 +103,7 @@ class Published(house.Case):
 
     def test_a_rolled_back_row_is_never_published(self):
         gone, kept = row(kind="rolled"), row(kind="rolled")
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(connection.close)
         self.stack.append([gone], connection=connection)
         records = self.publish(kept)
@@ -114,7 +114,7 @@ class Published(house.Case):
 
     def test_a_row_that_commits_late_is_published_late(self):
         late, soon = row(kind="late"), row(kind="late")
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(connection.close)
         self.stack.append([late], connection=connection)
         self.assertEqual(set(self.publish(soon)), {soon["id"]})
@@ -125,7 +125,7 @@ class Published(house.Case):
 
     def test_a_writer_that_stays_open_does_not_keep_published_rows(self):
         rows = [row(kind="beside", key=str(n)) for n in range(300)]
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(connection.close)
         self.stack.append(rows[:250])
         self.stack.append([row(kind="beside", key="open")], connection=connection)
@@ -139,7 +139,7 @@ class Published(house.Case):
         self.assertEqual(self.relay.metric("tallybox_relay_published_total"), before + 100)
 
 
-class WithoutCloudEvents(house.Case):
+class WithoutCloudEvents(suite.Case):
     """relay.ce_source is empty: the headers are Debezium's, where the row came from, and the row's own."""
 
     settings = {"relay.ce_source": "", "relay.row_bytes_max": 20000}
@@ -157,7 +157,7 @@ class WithoutCloudEvents(house.Case):
             self.assertEqual(headers, {"id": event["id"], "lane": "outbox", "tenant": "north"})
 
 
-class OtherTables(house.Case):
+class OtherTables(suite.Case):
     """A lane may be another application's table with other column types."""
 
     def test_a_table_made_for_debezium_is_published_as_it_stands(self):
@@ -217,7 +217,7 @@ class OtherTables(house.Case):
                                            "'shop_orders'"), 2)
 
 
-class Refused(house.Case):
+class Refused(suite.Case):
     """An event that cannot be published stops its own key and nothing else."""
 
     settings = {**PATIENT, "relay.row_bytes_max": 20000, "relay.topic_partitions": 1,
@@ -234,7 +234,7 @@ class Refused(house.Case):
         def look():
             left = {one[0] for one in self.stack.sql("SELECT id FROM outbox")}
             return left == set(ids)
-        house.wait_for(f"{len(ids)} rows left in the outbox", look)
+        suite.wait_for(f"{len(ids)} rows left in the outbox", look)
 
     def values(self):
         return [(record.key.decode(), record.value[:10].decode())
@@ -261,15 +261,15 @@ class Refused(house.Case):
         self.wait_left([])
         self.assertEqual(self.tasks(), [rows[1]["id"], rows[2]["id"]])
         self.assertEqual(self.values(), [("bad", "first"), ("good", "free"), ("good", "flows")])
-        house.wait_for("the diverted key to be counted",
+        suite.wait_for("the diverted key to be counted",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 1)
-        house.wait_for("its name in the log", lambda: "bad" in relay.log_text())
-        house.wait_for("status to show it", lambda: "diverted" in self.stack.tallybox(
+        suite.wait_for("its name in the log", lambda: "bad" in relay.log_text())
+        suite.wait_for("status to show it", lambda: "diverted" in self.stack.tallybox(
             "status").stdout.lower(), every=0.5)
 
     def check_free(self, relay):
         """With its last task the key is back on the fast path."""
-        house.wait_for("no diverted key",
+        suite.wait_for("no diverted key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 0)
         after = row(self.kind, "bad", b"after")
         self.stack.append([after])
@@ -302,7 +302,7 @@ class Refused(house.Case):
         self.check_free(relay)
 
     def test_the_retry_queue_gets_a_row_above_the_brokers_limit(self):
-        wire.create_topic(house.kafka().bootstrap, self.topic, 1, {"max.message.bytes": 5000})
+        wire.create_topic(suite.kafka().bootstrap, self.topic, 1, {"max.message.bytes": 5000})
         relay = self.start("relay")
         rows = self.rows(big=15000)
         self.stack.append(rows)
@@ -334,7 +334,7 @@ class Refused(house.Case):
         self.check_free(relay)
 
 
-class Leases(house.Case):
+class Leases(suite.Case):
     """One reader at a time."""
 
     def test_a_second_relay_takes_over_when_the_first_is_killed(self):

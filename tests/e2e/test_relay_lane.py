@@ -14,7 +14,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 ROW_BYTES_MAX = 4000
@@ -28,7 +28,7 @@ def event(kind, key, number, poison=False, **more):
             "payload": payload, **more}
 
 
-class Lane(house.Case):
+class Lane(suite.Case):
     settings = {"relay.row_bytes_max": ROW_BYTES_MAX, "relay.topic_partitions": 2,
                 "relay.lease_ms": 2000, "relay.send_timeout_ms": 1500, "relay.full_scan_ms": 2000,
                 "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.rescue_ms": 500}
@@ -36,7 +36,7 @@ class Lane(house.Case):
     def setUp(self):
         self.stack.sql("DELETE FROM outbox")
         self.stack.sql("DELETE FROM retry_task")
-        self.kind = f"t{next(house.run().numbers)}"
+        self.kind = f"t{next(suite.run().numbers)}"
         self.topic = f"event.{self.stack.name}.{self.kind}"
 
     def retry(self):
@@ -71,8 +71,8 @@ class Lane(house.Case):
         return first
 
     def wait_free(self, relay, seconds=60):
-        house.wait_for("the retry queue to be empty", lambda: not self.tasks(), seconds)
-        house.wait_for("no diverted key",
+        suite.wait_for("the retry queue to be empty", lambda: not self.tasks(), seconds)
+        suite.wait_for("no diverted key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
 
     def test_a_key_goes_through_the_retry_queue_and_back(self):
@@ -146,11 +146,11 @@ class Lane(house.Case):
         relay = self.start("relay", sets={"relay.diverted_keys_max": 100})
         events.append(event(self.kind, "key-8", 102))
         self.stack.append(events[-1:])
-        house.wait_for("the relay to know its key",
+        suite.wait_for("the relay to know its key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 1, 20)
         self.retry()
-        house.wait_for("the relay's tasks to be done", lambda: self.stack.number(own) == 0)
-        house.wait_for("no diverted key",
+        suite.wait_for("the relay's tasks to be done", lambda: self.stack.number(own) == 0)
+        suite.wait_for("no diverted key",
                        lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
         self.stack.wait_drained()
         self.check_order(events + bad)
@@ -160,17 +160,17 @@ class Lane(house.Case):
         self.stack.sql("CREATE TABLE IF NOT EXISTS outbox_1 LIKE outbox")
         self.addCleanup(self.stack.sql, "DROP TABLE outbox_1")
         self.start("relay", sets={"relay.lanes": "outbox,outbox_1"})
-        house.wait_for("the group's row", lambda: self.stack.sql(
+        suite.wait_for("the group's row", lambda: self.stack.sql(
             "SELECT owner FROM retry_group WHERE name = 'outbox_1'") == [("relay",)])
 
     def wait_not_ready(self, relay):
-        house.wait_for("it to say why it is not ready",
+        suite.wait_for("it to say why it is not ready",
                        lambda: "retry_task" in relay.why_not_ready())
 
     def test_a_row_that_a_new_producer_sends_first_and_the_broker_refuses_is_not_overtaken(self):
         """A partition takes any first request of a producer that it does not know: the second one,
         when it has refused the first."""
-        wire.create_topic(house.kafka().bootstrap, self.topic, 2, {"max.message.bytes": 20000})
+        wire.create_topic(suite.kafka().bootstrap, self.topic, 2, {"max.message.bytes": 20000})
         events = []
         for number in range(30):
             events += [{**event(self.kind, f"key-{key}", number),
@@ -188,7 +188,7 @@ class Lane(house.Case):
         relay = self.start("relay", ready=False)
         one = event(self.kind, "good", 0)
         self.stack.append([one])
-        house.wait_for("the trouble to be said", lambda: "reason=cannot_divert" in relay.log_text())
+        suite.wait_for("the trouble to be said", lambda: "reason=cannot_divert" in relay.log_text())
         self.wait_not_ready(relay)
         self.stack.sql("RENAME TABLE elsewhere TO retry_task")
         self.stack.wait_drained()
@@ -197,7 +197,7 @@ class Lane(house.Case):
             bad = [event(self.kind, "bad", n, n == 0) for n in range(3)]
             good = [event(self.kind, "good", n) for n in range(1, 50)]
             self.stack.append(bad + good)
-            house.wait_for("the others to flow", lambda: self.stack.number(
+            suite.wait_for("the others to flow", lambda: self.stack.number(
                 "SELECT COUNT(*) FROM outbox") == len(bad))
             self.wait_not_ready(relay)
         finally:
@@ -214,7 +214,7 @@ class Lane(house.Case):
         done = threading.Event()
 
         def write():
-            connection = house.connect(self.stack.name)
+            connection = suite.connect(self.stack.name)
             numbers = {}
             while not done.is_set():
                 rows = []
@@ -236,7 +236,7 @@ class Lane(house.Case):
                 time.sleep(rng.uniform(0.3, 2.5))
                 relays[n % 2].kill()
                 relays[n % 2] = self.start("relay", ready=False)
-            house.wait_for("a row for the retry queue among many", lambda: len(events) > 200 and any(
+            suite.wait_for("a row for the retry queue among many", lambda: len(events) > 200 and any(
                 len(one["payload"]) > BIG for one in list(events)), 60)
         finally:
             done.set()

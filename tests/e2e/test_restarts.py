@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 CLIENTS = 6
 CONTENTS = 30
@@ -58,7 +58,7 @@ class Client(threading.Thread):
     def ask(self, body):
         """The answer, or None when the result is unknown."""
         try:
-            answer = house.http_call(self.port, "POST", "/v1/votes", body,
+            answer = suite.http_call(self.port, "POST", "/v1/votes", body,
                                      {"Content-Type": "application/json"}, seconds=15)
         except (OSError, http.client.HTTPException):
             return None
@@ -72,7 +72,7 @@ class Client(threading.Thread):
         return items
 
 
-class Restarts(house.Case):
+class Restarts(suite.Case):
     """Four roles as processes; a second relay and consumer stand by."""
 
     seconds = 30
@@ -99,7 +99,7 @@ class Restarts(house.Case):
         def count():
             return self.stack.number("SELECT COUNT(*) FROM vote_document")
         before = count()
-        house.wait_for("new votes to be applied", lambda: count() > before + 50, 60)
+        suite.wait_for("new votes to be applied", lambda: count() > before + 50, 60)
 
     def check(self):
         asked, unknown = {}, {}
@@ -122,17 +122,17 @@ class Restarts(house.Case):
                 role.kill()
                 role.start()
         self.progress()
-        house.database().kill()
-        house.database().restart()
+        suite.database().kill()
+        suite.database().restart()
         self.progress()
-        house.kafka().restart()
+        suite.kafka().restart()
         self.progress()
         self.relay.kill()
         self.consume.kill()
         self.relay.start()
         self.consume.start()
         self.progress()
-        house.wait_for("votes enough to mean something", lambda: any(
+        suite.wait_for("votes enough to mean something", lambda: any(
             client.trouble for client in self.clients) or sum(
                 len(client.ledger) for client in self.clients) > 500, 120)
         self.stop_clients()

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import retry_store  # noqa: E402
 
 
@@ -97,7 +97,7 @@ class RetryAppend(retry_store.Case):
                 store.send("append", tasks=[{"scene": "a", "handler": "kafka", "idempotency": one}
                                             for one in ("new", "k")])
                 # The server answers from its cache when it is asked more often.
-                house.wait_for("the append to wait", lambda: self.stack.number(
+                suite.wait_for("the append to wait", lambda: self.stack.number(
                     "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = "
                     "'LOCK WAIT'"), every=0.3)
                 (session.commit if commits else session.rollback)()

@@ -12,13 +12,13 @@ import unittest
 import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 WAITING, RUNNING, QUEUED, BLOCKED, PARKED = range(5)
 STATES = ("waiting", "running", "queued", "blocked", "parked")
 
 
-class RetryCase(house.Case):
+class RetryCase(suite.Case):
     """Helpers of this file."""
 
     def setUp(self):
@@ -33,7 +33,7 @@ class RetryCase(house.Case):
             columns["idempotency_key"] = f"k{self.next_number()}"
         names = ", ".join(columns)
         marks = ", ".join(["%s"] * len(columns))
-        with house.connect(self.stack.name) as connection, connection.cursor() as cursor:
+        with suite.connect(self.stack.name) as connection, connection.cursor() as cursor:
             cursor.execute(f"INSERT INTO retry_task ({names}) VALUES ({marks})",
                            list(columns.values()))
             return cursor.lastrowid
@@ -141,12 +141,12 @@ class Looking(RetryCase):
         self.assertNotIn("\x1b", text)
         for word in ("\u00e4\u20ac", "00 ff 20", "try 2", "2 failed", '{"a": 1}'):
             self.assertIn(word, text)
-        done = subprocess.run([house.BINARY, "retry", "show", str(task), "--params", "--config",
+        done = subprocess.run([suite.BINARY, "retry", "show", str(task), "--params", "--config",
                                str(self.stack.ini)], capture_output=True, timeout=30, check=True)
         self.assertEqual(done.stdout, params)
         self.end(task)
         self.assertEqual(self.read("show", task)["task"]["outcome"], "exhausted")
-        self.retry("show", 10 ** 12, expect=house.FAILED)
+        self.retry("show", 10 ** 12, expect=suite.FAILED)
 
     def test_a_parked_one_is_shown_from_the_history(self):
         task = self.task(ordering_key="p", params=b"whole")
@@ -177,10 +177,10 @@ class Looking(RetryCase):
                       ["history", "--state", "blocked"], ["pause", "x" * 65],
                       ["run-now", "1", "--force"]):
             with self.subTest(words=words):
-                done = self.retry(*words, expect=house.USAGE)
+                done = self.retry(*words, expect=suite.USAGE)
                 self.assertIn("tallybox retry: ", done.stderr)
-        self.assertIn("did you mean list", self.retry("lits", expect=house.USAGE).stderr)
-        self.retry("list", expect=house.UNAVAILABLE,
+        self.assertIn("did you mean list", self.retry("lits", expect=suite.USAGE).stderr)
+        self.retry("list", expect=suite.UNAVAILABLE,
                    sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
 
 
@@ -188,7 +188,7 @@ class Documented(RetryCase):
     """What RETRY.md says can be done as it stands there."""
 
     def test_the_insert_of_the_page_makes_a_task(self):
-        page = (house.ROOT / "RETRY.md").read_text()
+        page = (suite.ROOT / "RETRY.md").read_text()
         insert = page.split("```sql", 1)[1].split("```", 1)[0]
         insert = insert[insert.index("INSERT"):insert.index("COMMIT")].strip().rstrip(";")
         self.stack.sql(insert)
@@ -227,10 +227,10 @@ class Deciding(RetryCase):
         running, queued = self.key_of("r", RUNNING, QUEUED)
         ended = self.task()
         self.end(ended)
-        done = self.read("run-now", running, queued, ended, 10 ** 12, expect=house.FAILED)
+        done = self.read("run-now", running, queued, ended, 10 ** 12, expect=suite.FAILED)
         self.assertEqual([one["outcome"] for one in done["tasks"]],
                          ["running", "unfit", "ended", "unknown"])
-        text = self.retry("run-now", running, queued, ended, 10 ** 12, expect=house.FAILED).stdout
+        text = self.retry("run-now", running, queued, ended, 10 ** 12, expect=suite.FAILED).stdout
         for word in ("is running", "until its key goes on", "history", "no such task"):
             self.assertIn(word, text)
         self.assertEqual((self.row(running)[0], self.row(queued)[0]), (RUNNING, QUEUED))
@@ -256,17 +256,17 @@ class Deciding(RetryCase):
 
     def test_what_runs_is_cancelled_by_force_alone(self):
         head, after = self.key_of("f", RUNNING, QUEUED)
-        done = self.read("cancel", head, expect=house.FAILED)
+        done = self.read("cancel", head, expect=suite.FAILED)
         self.assertEqual(done["running"], 1)
         self.assertEqual(self.row(head)[0], RUNNING)
         self.assertEqual(self.read("cancel", "--key", "f", "--state", "running", "--yes",
-                                   expect=house.FAILED)["running"], 1)
+                                   expect=suite.FAILED)["running"], 1)
         self.assertEqual(self.read("cancel", head, "--force")["done"], 1)
         self.assertEqual((self.row(head), self.row(after)[0]), (None, WAITING))
 
     def test_a_parked_one_is_not_cancelled(self):
         head, after = self.key_of("p", PARKED, QUEUED)
-        self.assertEqual(self.read("cancel", head, expect=house.FAILED)["unfit"], 1)
+        self.assertEqual(self.read("cancel", head, expect=suite.FAILED)["unfit"], 1)
         self.assertEqual((self.row(head)[0], self.row(after)[0]), (PARKED, QUEUED))
 
     def test_a_blocked_key_is_unparked(self):
@@ -312,7 +312,7 @@ class Deciding(RetryCase):
         self.assertIn(f"as {new}", self.retry("requeue", task).stdout)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
         self.assertEqual(self.read("requeue", "--all", "--yes")["matched"], 0)
-        self.assertEqual(self.read("requeue", 10 ** 12, expect=house.FAILED)["unknown"], 1)
+        self.assertEqual(self.read("requeue", 10 ** 12, expect=suite.FAILED)["unknown"], 1)
 
     def test_what_is_active_again_is_not_requeued_beside_it(self):
         task = self.task(idempotency_key="one")
@@ -346,9 +346,9 @@ class Deciding(RetryCase):
                  "ended": ended, "unknown": 10 ** 12}
         for outcome, task in tasks.items():
             with self.subTest(outcome=outcome):
-                done = self.read("edit", task, "--options", "{}", expect=house.FAILED)
+                done = self.read("edit", task, "--options", "{}", expect=suite.FAILED)
                 self.assertEqual((done["id"], done["outcome"]), (task, outcome))
-                self.retry("edit", task, "--options", "{}", expect=house.FAILED)
+                self.retry("edit", task, "--options", "{}", expect=suite.FAILED)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE options = '{}'"),
                          0)
 
@@ -359,10 +359,10 @@ class Deciding(RetryCase):
                       ("--options", "@/nowhere"), ("--value", "/nowhere")):
             with self.subTest(words=words):
                 done = self.retry("edit", task, *words, expect=None)
-                self.assertIn(done.returncode, (house.FAILED, house.USAGE))
+                self.assertIn(done.returncode, (suite.FAILED, suite.USAGE))
                 self.assertIn("tallybox", done.stderr)
         done = self.retry("edit", task, "--value", "-", stdin=str(other).encode(),
-                          expect=house.USAGE)
+                          expect=suite.USAGE)
         self.assertIn("another active task", done.stderr)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE params = id AND "
                                            "options IS NULL"), 2)
@@ -376,7 +376,7 @@ class Deciding(RetryCase):
     def test_many_are_asked_for_and_told(self):
         tasks = [self.task(scene="bulk", next_at="2099-01-01") for _ in range(250)]
         other = self.task(next_at="2099-01-01")
-        done = self.retry("run-now", "--scene", "bulk", expect=house.USAGE, stdin=b"y\n")
+        done = self.retry("run-now", "--scene", "bulk", expect=suite.USAGE, stdin=b"y\n")
         self.assertIn("250 tasks match", done.stderr)
         self.assertEqual(self.row(tasks[0])[2], 0)
         self.assertEqual(self.read("run-now", "--scene", "bulk", "--limit", 10, "--yes")["done"],
@@ -386,7 +386,7 @@ class Deciding(RetryCase):
         self.assertIn("251 cancelled", self.retry("cancel", "--all", "--yes").stdout)
         self.assertIn("no such task", self.retry("cancel", "--all", "--yes").stdout)
         self.assertEqual(self.read("requeue", "--scene", "bulk", "--yes")["done"], 250)
-        words = " ".join([house.BINARY, "retry", "cancel", "--all", "--config",
+        words = " ".join([suite.BINARY, "retry", "cancel", "--all", "--config",
                           str(self.stack.ini)])
         for answer, left, code in ((b"n\n", 250, 1), (b"y\n", 0, 0)):
             asked = subprocess.run(["script", "-qec", words, "/dev/null"], input=answer,
@@ -397,7 +397,7 @@ class Deciding(RetryCase):
 
     def test_an_action_waits_for_a_claim_and_sees_what_it_did(self):
         head, after = self.key_of("w", WAITING, QUEUED)
-        claim = house.connect(self.stack.name)
+        claim = suite.connect(self.stack.name)
         self.addCleanup(claim.close)
         claim.begin()
         with claim.cursor() as cursor:
@@ -409,7 +409,7 @@ class Deciding(RetryCase):
             self.retry("cancel", head, "--json", expect=None)))
         thread.start()
         # The server answers from its cache when it is asked more often than each 0.1 s.
-        house.wait_for("the cancel to wait", lambda: self.stack.number(
+        suite.wait_for("the cancel to wait", lambda: self.stack.number(
             "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"),
             every=0.3)
         claim.commit()
@@ -419,7 +419,7 @@ class Deciding(RetryCase):
 
     def test_an_action_passes_by_what_is_held_elsewhere(self):
         held, free = self.task(), self.task()
-        claim = house.connect(self.stack.name)
+        claim = suite.connect(self.stack.name)
         self.addCleanup(claim.close)
         claim.begin()
         with claim.cursor() as cursor:
@@ -489,7 +489,7 @@ class Scenes(RetryCase):
                             (["--options", "@/no/such/file"], "No such file")):
             with self.subTest(words=words):
                 done = self.retry("scene", "set", "mail", *words, expect=None)
-                self.assertIn(done.returncode, (house.USAGE, house.FAILED))
+                self.assertIn(done.returncode, (suite.USAGE, suite.FAILED))
                 self.assertIn(said, done.stderr)
                 self.assertEqual(self.scene()["version"], 2)
         self.retry("scene", "set", "mail", "--policy", "", "--options", "")

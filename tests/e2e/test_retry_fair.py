@@ -11,13 +11,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import ports  # noqa: E402
 
 SLOW_S = 4
 
 
-class FairCase(house.Case):
+class FairCase(suite.Case):
     """Tasks that run programs."""
 
     settings = {"retry.poll_ms": 50, "retry.rescue_ms": 500, "retry.threads": 3}
@@ -40,7 +40,7 @@ class FairCase(house.Case):
     def put(self, scene, handler, options, count=1):
         rows = [(scene, handler, f"{scene} {time.monotonic_ns()} {n}", json.dumps(options))
                 for n in range(count)]
-        connection = house.connect(self.stack.name)
+        connection = suite.connect(self.stack.name)
         try:
             with connection.cursor() as cursor:
                 cursor.executemany("INSERT INTO retry_task (scene, handler, idempotency_key, options) "
@@ -63,20 +63,20 @@ class Threads(FairCase):
         role = self.start("retry", sets={"retry.exec_programs": f"{slow},{quick}",
                                          "admin.stale_ms": 3000})
         self.put("slow", "exec", {"program": slow}, 150)
-        house.wait_for("many to be claimed", lambda: self.stack.number(
+        suite.wait_for("many to be claimed", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE state = 1") >= 100)
         waits = []
         for _ in range(10):
             begun = time.monotonic()
             self.put("quick", "exec", {"program": quick})
-            house.wait_for("the quick one to be done", lambda: self.left("quick") == 0)
+            suite.wait_for("the quick one to be done", lambda: self.left("quick") == 0)
             waits.append(time.monotonic() - begun)
         # Two threads need 300 s for the slow ones; one FIFO would let each quick one wait for many.
         self.assertGreater(self.left("slow"), 50)
         self.assertLess(sorted(waits)[len(waits) // 2], SLOW_S / 2, waits)
         # Those that are claimed wait for a thread, and it is told.
-        house.wait_for("the age in readiness", lambda: "has been due for" in role.why_not_ready())
-        house.wait_for("the age in the metric", lambda: role.metrics().get(
+        suite.wait_for("the age in readiness", lambda: "has been due for" in role.why_not_ready())
+        suite.wait_for("the age in the metric", lambda: role.metrics().get(
             'tallybox_retry_oldest_due_age_seconds{group="default",scene="slow"}', 0) > 3, 30)
 
 
@@ -113,23 +113,23 @@ class Destinations(FairCase):
             "retry.http_hosts": f"127.0.0.1:{living.server_port},127.0.0.1:{dead_port}"})
         self.scene("mail", wait="fixed 1s", attempts=0)
         self.put("mail", "http", {"url": f"http://127.0.0.1:{dead_port}/"}, 60)
-        house.wait_for("the breaker to open",
+        suite.wait_for("the breaker to open",
                        lambda: role.metric("tallybox_retry_breakers_open") == 1)
         self.assertIn(f"event=dependency_down dep=destination role=retry reason=breaker_open destination=http://127.0.0.1:{dead_port} ",
                       role.log_text())
         self.put("mail", "http", {"url": f"http://127.0.0.1:{living.server_port}/"}, 20)
-        house.wait_for("the living one to be called", lambda: living.asked == 20, 20)
-        house.wait_for("its tasks to be done", lambda: self.left("mail") == 60)
+        suite.wait_for("the living one to be called", lambda: living.asked == 20, 20)
+        suite.wait_for("its tasks to be done", lambda: self.left("mail") == 60)
         # Of 60 tasks only those were tried that opened it, and its probes.
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE outcome <> "
                                            "'failed'"), 0)
         self.assertEqual(self.stack.number("SELECT SUM(attempts) FROM retry_task"),
                          self.stack.number("SELECT COUNT(*) FROM retry_attempt"))
-        house.wait_for("the reason of those that are put off", lambda: self.stack.number(
+        suite.wait_for("the reason of those that are put off", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE attempts = 0 AND reason LIKE "
             "'the circuit breaker of http://127.0.0.1:%% is open%%'") > 0, 20)
         late = self.serve(dead_port)
-        house.wait_for("all to be done", lambda: self.left("mail") == 0, 120)
+        suite.wait_for("all to be done", lambda: self.left("mail") == 0, 120)
         self.assertEqual(late.asked, 60)
         self.assertEqual(role.metric("tallybox_retry_breakers_open"), 0)
 
@@ -155,7 +155,7 @@ class Deadlines(FairCase):
         role = self.start("retry", sets={"retry.exec_programs": f"{sleeper},{writer}",
                                          "retry.http_hosts": dead[7:-1]})
         self.put("opener", "http", {"url": dead}, 10)
-        house.wait_for("the breaker to open",
+        suite.wait_for("the breaker to open",
                        lambda: role.metric("tallybox_retry_breakers_open") == 1)
         self.put("paused", "exec", {"program": writer}, 20)
         self.put("strange", "fax", {}, 20)
@@ -163,9 +163,9 @@ class Deadlines(FairCase):
         self.put("slow", "exec", {"program": sleeper}, 20)
         self.put("rare", "exec", {"program": "/bin/false"}, 20)
         for scene in ("paused", "strange", "behind"):
-            house.wait_for(f"the tasks of {scene} to end", lambda one=scene: self.left(one) == 0, 30)
-        house.wait_for("those to end that wait for a thread", lambda: self.left("slow") <= 2, 30)
-        house.wait_for("those to end that wait for their rate", lambda: self.left("rare") == 0, 30)
+            suite.wait_for(f"the tasks of {scene} to end", lambda one=scene: self.left(one) == 0, 30)
+        suite.wait_for("those to end that wait for a thread", lambda: self.left("slow") <= 2, 30)
+        suite.wait_for("those to end that wait for their rate", lambda: self.left("rare") == 0, 30)
         # Each is in the history with its reason, and had its callback; none was run.
         for scene in ("paused", "strange"):
             self.assertEqual(self.stack.sql(
@@ -188,14 +188,14 @@ class Deadlines(FairCase):
         self.start("retry", sets={"retry.exec_programs": writer})
         self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key, options) VALUES "
                        "('late', 'exec', 'k', %s)", [json.dumps({"program": writer})])
-        house.wait_for("the task to be blocked", lambda: self.stack.number(
+        suite.wait_for("the task to be blocked", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE state = 3 AND reason LIKE 'deadline:%%'") == 1)
         self.scene_set("late", deadline="1h", exhausted="block")
         self.stack.sql("UPDATE retry_task SET created_at = created_at - INTERVAL 1 DAY, "
                        "age_from = age_from - INTERVAL 1 DAY")
         self.stack.tallybox("retry", "resume", "late")
         self.stack.tallybox("retry", "unpark", "k")
-        house.wait_for("the task to be done", lambda: self.left("late") == 0)
+        suite.wait_for("the task to be done", lambda: self.left("late") == 0)
 
     def scene_set(self, name, **policy):
         self.stack.sql("UPDATE retry_scene SET policy = %s, version = version + 1 WHERE scene = %s",

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 REASON = r"group \w+ (belongs to the relay|does not allow the \w+ [\w.]*\w)"
@@ -16,7 +16,7 @@ TOKEN = "token-of-every-group-of-this-file"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
-class GroupCase(house.Case):
+class GroupCase(suite.Case):
     """One retry process, and a program that writes down that it was started."""
 
     # A record or a program may need long on a loaded machine.
@@ -36,7 +36,7 @@ class GroupCase(house.Case):
         program.write_text(f"#!/bin/sh\necho \"$1\" >>{self.effects}\n")
         program.chmod(0o755)
         self.program = str(program)
-        self.topic = f"groups.{self.stack.name}.{next(house.run().numbers)}"
+        self.topic = f"groups.{self.stack.name}.{next(suite.run().numbers)}"
 
     def command(self, *arguments, **options):
         return self.stack.tallybox("retry", *arguments, **options)
@@ -55,7 +55,7 @@ class GroupCase(house.Case):
         """Until what is left of the tasks is blocked."""
         left = "SELECT id, handler, state, attempts, reason FROM retry_task WHERE state < 3"
         try:
-            house.wait_for("all of them to end", lambda: not self.stack.sql(left))
+            suite.wait_for("all of them to end", lambda: not self.stack.sql(left))
         except AssertionError as reason:
             raise AssertionError(f"{reason}: {self.stack.sql(left)}") from None
 
@@ -69,7 +69,7 @@ class Running(GroupCase):
     def test_tasks_of_an_unknown_or_disabled_group_wait_and_it_is_said(self):
         retry = self.start_retry()
         self.exec_task("a", ordering_key="k")
-        house.wait_for("the log to say it", lambda: "event=group_closed" in retry.log_text())
+        suite.wait_for("the log to say it", lambda: "event=group_closed" in retry.log_text())
         done = self.command("list")
         self.assertIn("tasks of group shop, scene mail and handler exec wait: there is no group shop",
                       done.stdout)
@@ -77,11 +77,11 @@ class Running(GroupCase):
                       self.stack.tallybox("status").stdout)
         task = self.stack.number("SELECT id FROM retry_task")
         self.assertIn("there is no group shop", self.command("show", str(task)).stdout)
-        house.wait_for("the metric", lambda: retry.metric("tallybox_retry_group_closed_tasks") == 1)
+        suite.wait_for("the metric", lambda: retry.metric("tallybox_retry_group_closed_tasks") == 1)
         self.command("group", "set", "shop", "--handlers", "exec")
-        house.wait_for("the task to run", lambda: self.done() == ["a"])
+        suite.wait_for("the task to run", lambda: self.done() == ["a"])
         self.command("group", "disable", "shop")
-        house.wait_for("the process to know", lambda: self.closed_again(retry))
+        suite.wait_for("the process to know", lambda: self.closed_again(retry))
         self.exec_task("b")
         self.assertIn("group shop is disabled", self.command("list").stdout)
         self.assertIn("2 wait for the group shop, which is disabled",
@@ -89,7 +89,7 @@ class Running(GroupCase):
         self.assertEqual(json.loads(self.stack.tallybox("status", "--json").stdout)
                          ["retry"]["closed_groups"], {"shop": 2})
         self.command("group", "enable", "shop")
-        house.wait_for("the task to run", lambda: "b" in self.done())
+        suite.wait_for("the task to run", lambda: "b" in self.done())
         self.assertEqual(self.done().count("b"), 1)
 
     def closed_again(self, retry):
@@ -101,7 +101,7 @@ class Running(GroupCase):
     def test_what_a_group_does_not_allow_is_refused_with_its_reason(self):
         self.command("group", "set", "shop", "--handlers", "kafka,exec,steps", "--scenes",
                      "mail,order.*", "--topics", self.topic)
-        wire.create_topic(house.kafka().bootstrap, self.topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, self.topic, 1)
         kafka = json.dumps({"topic": f"{self.topic}.x"})
         steps = {"steps": [{"handler": "exec", "options": {"program": self.program, "args": ["s"]}},
                            {"handler": "kafka", "options": {"topic": f"{self.topic}.x"}}]}
@@ -173,7 +173,7 @@ class Changing(GroupCase):
                 (["group", "set"], "takes one GROUP"), (["group"], "an action is missing"),
                 (["group", "list", "--topics", "x"], "has no meaning for group list")):
             with self.subTest(arguments=arguments):
-                done = self.command(*arguments, expect=house.USAGE)
+                done = self.command(*arguments, expect=suite.USAGE)
                 self.assertIn(words, done.stderr)
         self.assertIsNone(self.group("shop"))
         self.assertEqual(self.group("outbox")["topics"], "*")
@@ -216,10 +216,10 @@ class Submitting(GroupCase):
                 self.assertEqual(status, 403)
                 self.assertIn(words, message)
         self.command("group", "set", "shop", "--scenes", "sms")
-        house.wait_for("the change to be seen", lambda: self.post(**good, bizNo="2")[0] == 403)
+        suite.wait_for("the change to be seen", lambda: self.post(**good, bizNo="2")[0] == 403)
         self.command("group", "set", "shop", "--scenes", "*")
         self.command("group", "disable", "shop")
-        house.wait_for("the change to be seen", lambda: self.post(**good, bizNo="3")[1] ==
+        suite.wait_for("the change to be seen", lambda: self.post(**good, bizNo="3")[1] ==
                        "group shop is disabled")
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE task_group <> "
                                            "'shop'"), 0)

@@ -20,7 +20,7 @@ import unittest
 import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import mysql_edge  # noqa: E402
 import retry_store  # noqa: E402
 
@@ -143,7 +143,7 @@ class RetryHammer(retry_store.Case):
         super().setUp()
         self.ledger = Ledger()
         self.stopping = threading.Event()
-        server = house.database()
+        server = suite.database()
         self.edge = mysql_edge.Edge(server.host, server.port)
         self.addCleanup(self.edge.close)
 
@@ -222,7 +222,7 @@ class RetryHammer(retry_store.Case):
             pass
 
     def person(self, store):
-        connection = house.connect(self.stack.name)
+        connection = suite.connect(self.stack.name)
         self.addCleanup(connection.close)
 
         def rows(cursor, where, limit):
@@ -251,7 +251,7 @@ class RetryHammer(retry_store.Case):
             self.ledger.settle(*row[:2], bool(answer["ended"]))
 
     def writer(self, number):
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(connection.close)
         counter = itertools.count()
 
@@ -300,7 +300,7 @@ class RetryHammer(retry_store.Case):
             thread.start()
         self.stopping.wait(SECONDS)
         try:
-            house.wait_for("claims enough to mean something",
+            suite.wait_for("claims enough to mean something",
                            lambda: self.ledger.counts["claimed"] > 50 * SECONDS ** 0.5, 60)
         finally:
             self.stopping.set()

@@ -10,7 +10,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 
@@ -35,7 +35,7 @@ class Answerer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-class Handlers(house.Case):
+class Handlers(suite.Case):
     """One role with a host and a program on its lists."""
 
     # A record may wait for long: nothing of a loaded machine looks like an attempt that failed.
@@ -69,11 +69,11 @@ class Handlers(house.Case):
         return f"http://127.0.0.1:{self.peer.server_port}{path}"
 
     def wait_gone(self):
-        house.wait_for("no task to be left",
+        suite.wait_for("no task to be left",
                        lambda: self.stack.number("SELECT COUNT(*) FROM retry_task") == 0, 30)
 
     def wait_reason(self, number, text):
-        house.wait_for(f"the reason of task {number} to say {text}", lambda: self.stack.number(
+        suite.wait_for(f"the reason of task {number} to say {text}", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE id = %s AND reason LIKE %s",
             [number, f"%{text}%"]) == 1, 30)
 
@@ -103,7 +103,7 @@ class Handlers(house.Case):
 
     def test_steps_hand_on_what_they_made(self):
         topic = f"steps-{self.stack.name}"
-        wire.create_topic(house.kafka().bootstrap, topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, topic, 1)
         self.task("steps", {"steps": [
             {"handler": "http", "options": {"url": self.url("/echo")}},
             {"handler": "exec", "options": {"program": str(self.program)}, "params": "result"},

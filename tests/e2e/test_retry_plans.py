@@ -8,12 +8,12 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import mysql_edge  # noqa: E402
 import retry_store  # noqa: E402
 
 HOT = 20000
-EXPLAIN = "EXPLAIN " if house.DATABASE == "mariadb" else "EXPLAIN FORMAT=TRADITIONAL "
+EXPLAIN = "EXPLAIN " if suite.DATABASE == "mariadb" else "EXPLAIN FORMAT=TRADITIONAL "
 
 
 class Listener(mysql_edge.Edge):
@@ -37,7 +37,7 @@ class RetryPlans(retry_store.Case):
 
     def setUp(self):
         super().setUp()
-        server = house.database()
+        server = suite.database()
         self.edge = Listener(server.host, server.port)
         self.addCleanup(self.edge.close)
         self.connection = self.session()
@@ -121,7 +121,7 @@ class RetryPlans(retry_store.Case):
         for end in ("done", "back", "again", "skip", "block"):
             with self.subTest(end):
                 # What waits again comes behind those that were due before: after twenty claims.
-                tasks = house.wait_for("the key's first task", lambda: self.claim(rows=1000), 120)
+                tasks = suite.wait_for("the key's first task", lambda: self.claim(rows=1000), 120)
                 self.assertIn("hot", [task["key"] for task in tasks])
                 self.edge.take()
                 self.me.finish(tasks, end, attempts=1, outcome="failed", reason="x", delay=0)
@@ -140,7 +140,7 @@ class RetryPlans(retry_store.Case):
         tasks = self.claim()
         self.edge.take()
         self.me.do("beat", tasks=tasks, lease=1)
-        house.wait_for("the leases to end", lambda: self.me.do("rescue", rows=10)["count"])
+        suite.wait_for("the leases to end", lambda: self.me.do("rescue", rows=10)["count"])
         self.check(self.edge.take(), 500)
 
     def test_a_submit_finds_the_active_task_by_its_hash(self):

@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 LEASE_S = 2
@@ -33,7 +33,7 @@ echo "end $number" >> {folder}/effects
 NOISE_S = 12
 
 
-class RetryCase(house.Case):
+class RetryCase(suite.Case):
     """Tasks whose effect is a record on a topic of this class."""
 
     # A record may wait for long: no pause of a loaded machine looks like an attempt that failed.
@@ -42,7 +42,7 @@ class RetryCase(house.Case):
 
     def setUp(self):
         self.topic = f"retry-{self.stack.name}-{self._testMethodName[:40]}"
-        wire.create_topic(house.kafka().bootstrap, self.topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, self.topic, 1)
         self.stack.sql("DELETE FROM retry_task")
         self.stack.sql("DELETE FROM retry_scene")
 
@@ -52,7 +52,7 @@ class RetryCase(house.Case):
 
     def put(self, scene, handler, rows):
         """The contract of applications: one INSERT. rows: key, idempotency key, options, payload."""
-        connection = house.connect(self.stack.name)
+        connection = suite.connect(self.stack.name)
         try:
             with connection.cursor() as cursor:
                 cursor.executemany(
@@ -92,7 +92,7 @@ class RetryCase(house.Case):
         return self.stack.number("SELECT COUNT(*) FROM retry_task WHERE state = 1")
 
     def wait_done(self, seconds=60):
-        house.wait_for("no task to be left", lambda: self.left() == 0, seconds)
+        suite.wait_for("no task to be left", lambda: self.left() == 0, seconds)
 
     def effects(self):
         """Payloads of the topic, in their order."""
@@ -107,7 +107,7 @@ class RetryCase(house.Case):
         def look():
             held = [self.shards(role, handler) for role in roles]
             return held if sum(held) == 16 and max(held) - min(held) <= 1 else None
-        return house.wait_for("the shards to be shared", look, seconds)
+        return suite.wait_for("the shards to be shared", look, seconds)
 
 
 class Killed(RetryCase):
@@ -129,11 +129,11 @@ class Killed(RetryCase):
         self.insert("batch", range(ORDERED, ORDERED + BATCH))
         self.stack.sql("UPDATE retry_scene SET paused = 0")
         # No program ends before it may, so hands stay full.
-        victim = house.wait_for("one to have its hands full", lambda: next(
+        victim = suite.wait_for("one to have its hands full", lambda: next(
             (role for role in roles if self.in_flight(role) >= 250), None))
         in_flight = self.in_flight(victim)
         (self.stack.folder / "open").touch()
-        house.wait_for("some to end", lambda: "end" in (word for word, _ in self.told()))
+        suite.wait_for("some to end", lambda: "end" in (word for word, _ in self.told()))
         victim.kill()
         # They are taken from it only when their leases run out.
         in_flight = max(in_flight, self.in_flight(victim))
@@ -149,7 +149,7 @@ class Killed(RetryCase):
 
     def wait_paused(self, roles):
         for role in roles:
-            house.wait_for("its scenes to be paused",
+            suite.wait_for("its scenes to be paused",
                            lambda one=role: one.log_text().count("event=scene_paused") == 2)
 
     def told(self):
@@ -179,19 +179,19 @@ class Shared(RetryCase):
 
     def test_shards_move_to_a_newcomer_and_back_within_the_lease(self):
         first = self.start("retry")
-        house.wait_for("all shards", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
+        suite.wait_for("all shards", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
         second = self.start("retry")
         self.wait_shares([first, second])
         second.kill()
-        house.wait_for("all shards again", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
+        suite.wait_for("all shards again", lambda: self.shards(first) == 16, LEASE_S + NOISE_S)
 
     def test_weights_and_fixed_lists_are_kept(self):
         heavy = self.start("retry", sets={"retry.weight": 3})
         light = self.start("retry")
-        house.wait_for("12 and 4 shards", lambda: (self.shards(heavy), self.shards(light)) == (12, 4),
+        suite.wait_for("12 and 4 shards", lambda: (self.shards(heavy), self.shards(light)) == (12, 4),
                        LEASE_S + NOISE_S)
         fixed = self.start("retry", sets={"retry.shards": "0-3,9"})
-        house.wait_for("five shards of each handler", lambda: set(
+        suite.wait_for("five shards of each handler", lambda: set(
             value for name, value in fixed.metrics().items()
             if name.startswith("tallybox_retry_shards_held")) == {5})
         self.assertEqual(self.shards(fixed), 0)
@@ -201,7 +201,7 @@ class Shared(RetryCase):
         roles = [self.start("retry") for _ in range(3)]
         self.tasks("ordered", 600, keys=KEYS)
         for role in roles[:2]:
-            house.wait_for("some to be done", lambda: self.left() < 600)
+            suite.wait_for("some to be done", lambda: self.left() < 600)
             self.assertEqual(role.terminate(), 0)
         self.wait_done()
         effects = [int(text) for text in self.effects()]
@@ -267,15 +267,15 @@ class Handlers(RetryCase):
         second = self.retry("kafka,exec", **{"admin.stale_ms": 1000})
         second.kill()
         self.insert("work", range(3))
-        house.wait_for("readiness to name it", lambda: first.admin("/readyz").status == 503 and
+        suite.wait_for("readiness to name it", lambda: first.admin("/readyz").status == 503 and
                        b"no live process runs its handler exec" in first.admin("/readyz").body, 60)
         self.assertEqual(first.metric("tallybox_retry_unknown_handler_tasks"), 3)
         self.assertIn("event=handler_unserved handler=exec", first.log_text())
-        house.wait_for("status to name it", lambda: "3 wait for the handler exec, which no live "
+        suite.wait_for("status to name it", lambda: "3 wait for the handler exec, which no live "
                        "process runs" in self.stack.tallybox("status", expect=None).stdout, 90)
         self.retry("exec")
         self.wait_done()
-        house.wait_for("readiness to be well", lambda: first.admin("/readyz").status == 200, 60)
+        suite.wait_for("readiness to be well", lambda: first.admin("/readyz").status == 200, 60)
         self.assertEqual(first.metric("tallybox_retry_unknown_handler_tasks"), 0)
 
     def test_a_rate_is_kept_by_processes_with_different_handlers(self):
@@ -296,7 +296,7 @@ class Stopped(RetryCase):
         # Every attempt is held up for as long as the lease lasts.
         role = self.start("retry", sets={"retry.threads": 1, "retry.exec_programs": self.program()})
         self.insert("stopped", range(50))
-        house.wait_for("tasks to be claimed", self.running)
+        suite.wait_for("tasks to be claimed", self.running)
         self.assertEqual(role.terminate(), 0)
         rows = self.stack.sql("SELECT state, attempts, COUNT(*) FROM retry_task GROUP BY 1, 2")
         self.assertEqual(rows, [(0, 0, 50)])
@@ -305,7 +305,7 @@ class Stopped(RetryCase):
     def test_one_that_was_frozen_past_its_leases_does_no_harm(self):
         self.scene("frozen", lease="1s", wait="fixed 200ms", attempts=0)
         frozen = self.start("retry", sets={"retry.threads": 1, "retry.batch_rows_max": 200})
-        house.wait_for("all shards", lambda: self.shards(frozen) == 16, LEASE_S + NOISE_S)
+        suite.wait_for("all shards", lambda: self.shards(frozen) == 16, LEASE_S + NOISE_S)
         count = 0
 
         def hands_full():
@@ -321,11 +321,11 @@ class Stopped(RetryCase):
                 return True
             frozen.process.send_signal(signal.SIGCONT)
             return False
-        house.wait_for("it to be frozen with tasks in its hands", hands_full, 60, 0.001)
+        suite.wait_for("it to be frozen with tasks in its hands", hands_full, 60, 0.001)
         other = self.start("retry")
         self.wait_done()
         frozen.process.send_signal(signal.SIGCONT)
-        house.wait_for("both to share again", lambda: self.shards(frozen) == 8 and
+        suite.wait_for("both to share again", lambda: self.shards(frozen) == 8 and
                        self.shards(other) == 8, LEASE_S + NOISE_S)
         self.assertEqual({int(text) for text in self.effects()}, set(range(count)))
         self.assertEqual(self.left(), 0)
@@ -346,7 +346,7 @@ class Slow(RetryCase):
     def insert_slow(self):
         options = json.dumps({"program": str(self.stack.folder / "effect"), "timeout": "10m"})
         self.put("slow", "exec", [(None, "1", options, "1\n")])
-        house.wait_for("the program to begin", self.words)
+        suite.wait_for("the program to begin", self.words)
 
     def words(self):
         return (self.stack.folder / "effects").read_text().splitlines()
@@ -373,10 +373,10 @@ class Slow(RetryCase):
         pid = int((self.stack.folder / "pid").read_text())
         # As after a pause of the whole process in which another one took the task.
         self.stack.sql("UPDATE retry_task SET epoch = epoch + 1")
-        house.wait_for("the program to be ended", lambda: self.has_ended(pid))
+        suite.wait_for("the program to be ended", lambda: self.has_ended(pid))
         self.assertEqual(self.words()[0], "begin 1")
         self.assertNotIn("end 1", self.words())
-        house.wait_for("it to begin again", lambda: self.words() == ["begin 1"] * 2)
+        suite.wait_for("it to begin again", lambda: self.words() == ["begin 1"] * 2)
         (self.stack.folder / "open").touch()
         self.wait_done()
         self.assertEqual(self.words(), ["begin 1", "begin 1", "end 1"])
@@ -391,20 +391,20 @@ class Waiting(RetryCase):
         self.stack.sql("UPDATE retry_scene SET paused = 1")
         self.stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES "
                        "('default', 'invalid', '{\"attemps\": 3}')")
-        house.wait_for("the rubbish to be told", lambda: "scene_invalid" in role.log_text())
+        suite.wait_for("the rubbish to be told", lambda: "scene_invalid" in role.log_text())
         self.tasks("paused", 1)
         self.stack.sql("INSERT INTO retry_task (scene, handler) VALUES ('invalid', 'kafka'), "
                        "('strange', 'fax')")
-        house.wait_for("the unknown handler to be told",
+        suite.wait_for("the unknown handler to be told",
                        lambda: "handler=fax" in role.log_text())
-        house.wait_for("the metric of it", lambda: role.metrics().get(
+        suite.wait_for("the metric of it", lambda: role.metrics().get(
             'tallybox_retry_unknown_handler_tasks{group="default",scene="strange"}') == 1, 30)
         self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task"),
                          [(0, 0)])
         self.assertEqual(role.metric("tallybox_retry_invalid_scenes"), 1)
         self.assertEqual(role.log_text().count("event=scene_invalid"), 1)
         self.stack.sql("UPDATE retry_scene SET paused = 0 WHERE scene = 'paused'")
-        house.wait_for("the paused one to run", lambda: self.effects() == ["0"])
+        suite.wait_for("the paused one to run", lambda: self.effects() == ["0"])
 
     def test_an_attempt_that_failed_is_kept_and_tried_again(self):
         # A name that no topic can have is refused; the scene lets it be tried on.
@@ -412,7 +412,7 @@ class Waiting(RetryCase):
                    on_exhausted={"scene": "told", "handler": "fax"})
         self.start("retry")
         self.tasks("again", 1, topic="no such topic!")
-        house.wait_for("its end", lambda: self.stack.sql(
+        suite.wait_for("its end", lambda: self.stack.sql(
             "SELECT outcome, attempts FROM retry_task_history") == [("exhausted", 3)])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE outcome = "
                                            "'failed'"), 3)

@@ -9,14 +9,14 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 LEASE_S = 2        # where a test waits for its end
 LONG_LEASE_S = 20  # so long that no process counts as dead on a busy machine
 ROWS_MAX = 1024
 
 
-class SceneCase(house.Case):
+class SceneCase(suite.Case):
     """Retry processes that run one program, which always fails."""
 
     settings = {"retry.lease_ms": LEASE_S * 1000, "retry.poll_ms": 50}
@@ -37,7 +37,7 @@ class SceneCase(house.Case):
         """A task of the scene, and in how many seconds it is tried again once it has failed."""
         self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES (%s, 'exec', %s)",
                        [scene, self.options])
-        return house.wait_for("the attempt to be counted", lambda: self.stack.sql(
+        return suite.wait_for("the attempt to be counted", lambda: self.stack.sql(
             "SELECT TIMESTAMPDIFF(SECOND, updated_at, next_at) FROM retry_task WHERE scene = %s AND "
             "attempts = 1", [scene]))[0][0]
 
@@ -67,7 +67,7 @@ class InForce(SceneCase):
         self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task WHERE "
                                         "scene LIKE 'p%%'"), [(0, 0)])
         self.retry("resume", "p0")
-        house.wait_for("the first to be tried", lambda: self.stack.number(
+        suite.wait_for("the first to be tried", lambda: self.stack.number(
             "SELECT attempts FROM retry_task WHERE scene = 'p0'") == 1)
 
     def test_a_process_that_starts_meanwhile_reads_it_by_itself(self):
@@ -94,7 +94,7 @@ class Limit(SceneCase):
     def test_a_row_beyond_the_limit_is_refused(self):
         for words in (["pause", "mail"], ["scene", "set", "mail", "--options", "{}"]):
             with self.subTest(words=words):
-                done = self.retry(*words, expect=house.FAILED)
+                done = self.retry(*words, expect=suite.FAILED)
                 self.assertIn(f"retry_scene has {ROWS_MAX} rows", done.stderr)
                 self.assertIn("nothing was changed", done.stderr)
         self.assertEqual(self.rows(), ROWS_MAX)
@@ -110,14 +110,14 @@ class Limit(SceneCase):
         self.stack.sql("INSERT INTO retry_task (scene, handler, options) VALUES ('zzz', 'exec', "
                        "%s), ('scene-0000', 'exec', %s)", [self.options] * 2)
         role = self.start("retry", sets=self.sets, ready=False)
-        house.wait_for("the log to tell of it",
+        suite.wait_for("the log to tell of it",
                        lambda: f"retry_scene has more than {ROWS_MAX} rows" in role.log_text())
-        done = self.retry("pause", "scene-0001", "--wait", 3, expect=house.UNAVAILABLE)
+        done = self.retry("pause", "scene-0001", "--wait", 3, expect=suite.UNAVAILABLE)
         self.assertNotIn("in force", done.stdout)
         self.assertEqual(self.stack.sql("SELECT DISTINCT state, attempts FROM retry_task"),
                          [(0, 0)])
         self.stack.sql("DELETE FROM retry_scene WHERE scene = 'scene-0002'")
-        house.wait_for("the other scene's task to be tried", lambda: self.stack.number(
+        suite.wait_for("the other scene's task to be tried", lambda: self.stack.number(
             "SELECT attempts FROM retry_task WHERE scene = 'scene-0000'") == 1)
         self.assertEqual(self.stack.number(
             "SELECT attempts FROM retry_task WHERE scene = 'zzz'"), 0)
@@ -136,7 +136,7 @@ class Behind(SceneCase):
         for words in (["pause", "mail"], ["pause", "mail"], ["resume", "mail"],
                       ["scene", "set", "mail", "--options", "{}"]):
             with self.subTest(words=words):
-                done = self.retry(*words, "--wait", 2, expect=house.UNAVAILABLE)
+                done = self.retry(*words, "--wait", 2, expect=suite.UNAVAILABLE)
                 self.assertIn("1 of 2 retry processes", done.stderr)
                 self.assertIn(f"-{role.pid}-", done.stderr)
                 self.assertNotIn(f"-{other.pid}-", done.stderr)
@@ -162,7 +162,7 @@ class Dead(SceneCase):
         for words in (["list", "--wait", 1], ["pause", "mail", "--wait", "-1"],
                       ["pause", "mail", "--wait", 3601]):
             with self.subTest(words=words):
-                self.assertIn("--wait", self.retry(*words, expect=house.USAGE).stderr)
+                self.assertIn("--wait", self.retry(*words, expect=suite.USAGE).stderr)
 
 
 if __name__ == "__main__":

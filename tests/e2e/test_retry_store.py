@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import mysql_edge  # noqa: E402
 import retry_store  # noqa: E402
 
@@ -248,7 +248,7 @@ class RetryStore(retry_store.Case):
         store, other = self.store("a"), self.store("b")
         ids = self.insert(None, "k")
         tasks = store.claim(lease=1)
-        house.wait_for("the leases to end", lambda: other.do("rescue", rows=10)["count"])
+        suite.wait_for("the leases to end", lambda: other.do("rescue", rows=10)["count"])
         # Rescued, and not yet claimed by anybody.
         self.assertEqual(store.finish(tasks), [True, True])
         self.assertEqual(store.do("beat", tasks=tasks, lease=60000)["lost"], [True, True])
@@ -283,7 +283,7 @@ class RetryStore(retry_store.Case):
         late.commit()
         store.claim(lease=60000)
         self.assertEqual(self.states(), {small: QUEUED, large: RUNNING})
-        house.wait_for("the lease to end", lambda: store.do("rescue", rows=10)["count"])
+        suite.wait_for("the lease to end", lambda: store.do("rescue", rows=10)["count"])
         self.assertEqual([task["id"] for task in store.claim()], [small])
         self.assertEqual(self.states(), {small: RUNNING, large: QUEUED})
 
@@ -386,7 +386,7 @@ class RetryStoreTrouble(retry_store.Case):
 
     def setUp(self):
         super().setUp()
-        server = house.database()
+        server = suite.database()
         self.edge = mysql_edge.Edge(server.host, server.port)
         self.addCleanup(self.edge.close)
         self.well, self.ill = self.store("well"), self.store("ill", port=self.edge.port)

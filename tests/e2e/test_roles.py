@@ -12,7 +12,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? '
                     r'(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|NaN|\+Inf|-Inf)$')
@@ -61,7 +61,7 @@ def metrics_faults(text):
 def histogram_faults(text, kinds):
     """Buckets grow, and the last one equals the count."""
     faults = []
-    values = house.parse_metrics(text)
+    values = suite.parse_metrics(text)
     for name in (name for name, kind in kinds.items() if kind == "histogram"):
         series = {}
         for key, value in values.items():
@@ -75,7 +75,7 @@ def histogram_faults(text, kinds):
     return faults
 
 
-class AllInOne(house.Case):
+class AllInOne(suite.Case):
     """`tallybox run`."""
 
     roles = ("run",)
@@ -85,7 +85,7 @@ class AllInOne(house.Case):
         self.stack.sql("INSERT INTO remark (id) VALUES (1)")
         for voter in range(1, 21):
             self.one.vote((voter, 1, 1))
-        house.wait_for("the remark", lambda: self.stack.number(
+        suite.wait_for("the remark", lambda: self.stack.number(
             "SELECT votes FROM remark WHERE id = 1") == 20)
         self.stack.wait_drained()
         self.stack.tallybox("verify")
@@ -119,14 +119,14 @@ class AllInOne(house.Case):
             self.assertIn(word, text)
 
 
-class Readiness(house.Case):
+class Readiness(suite.Case):
     """A role says what it waits for, and recovers by itself."""
 
     seconds = 40
 
     def tearDown(self):
-        house.database().restart()
-        house.kafka().restart()
+        suite.database().restart()
+        suite.kafka().restart()
 
     def wait_not_ready(self, role, *words):
         def look():
@@ -134,37 +134,37 @@ class Readiness(house.Case):
             text = answer.body.decode().lower()
             return answer.status == 503 and any(word in text for word in words)
         try:
-            house.wait_for(f"{role.name} to say that {words[0]} is away", look)
+            suite.wait_for(f"{role.name} to say that {words[0]} is away", look)
         except AssertionError as reason:
             raise AssertionError(f"{reason}\n{role.why_not_ready()}") from None
         self.assertEqual(role.admin("/healthz").status, 200)
 
     def test_run_waits_for_the_database_and_recovers(self):
         role = self.start("run", sets={"admin.stale_ms": 2000})
-        house.database().stop()
+        suite.database().stop()
         self.wait_not_ready(role, "mysql", "database", "sink")
-        house.database().restart()
+        suite.database().restart()
         role.wait_ready()
 
     def test_relay_and_consumer_wait_for_kafka_and_recover(self):
         sets = {"admin.stale_ms": 2000}
         relay, consume = self.start("relay", sets=sets), self.start("consume", sets=sets)
-        house.kafka().stop()
+        suite.kafka().stop()
         self.stack.append([{"id": "x", "aggregatetype": "vote", "aggregateid": "1", "type": "x"}])
         self.wait_not_ready(relay, "kafka", "broker")
         self.wait_not_ready(consume, "kafka", "broker")
-        house.kafka().restart()
+        suite.kafka().restart()
         relay.wait_ready(120)
         consume.wait_ready(120)
         self.stack.wait_drained()
 
     def test_roles_start_before_their_servers(self):
-        house.database().stop()
-        house.kafka().stop()
+        suite.database().stop()
+        suite.kafka().stop()
         role = self.start("run", ready=False)
         self.assertEqual(role.admin("/readyz").status, 503)
-        house.database().restart()
-        house.kafka().restart()
+        suite.database().restart()
+        suite.kafka().restart()
         role.wait_ready(120)
         self.assertEqual(role.vote((1, 1, 1))["votes"], 1)
 
@@ -173,14 +173,14 @@ class SchemaVersions(unittest.TestCase):
     """A daemon needs its own version of the schema."""
 
     def setUp(self):
-        self.stack = house.Stack(type(self).__name__, migrate=False)
+        self.stack = suite.Stack(type(self).__name__, migrate=False)
         self.addCleanup(self.stack.close)
 
     def wait_reason(self, role, pattern):
         def look():
             answer = role.admin("/readyz")
             return answer.status == 503 and re.search(pattern, answer.body.decode())
-        house.wait_for(f"a reason like {pattern}", look)
+        suite.wait_for(f"a reason like {pattern}", look)
 
     def test_an_empty_database_is_said_and_waited_for(self):
         # No account can get rights on tables that do not exist: only root can wait for them.
@@ -203,7 +203,7 @@ class SchemaVersions(unittest.TestCase):
         self.wait_reason(role, r"(?i)schema.*\d")
 
 
-class Stopping(house.Case):
+class Stopping(suite.Case):
     """SIGTERM ends a role within its bound, with 0, whatever its servers do."""
 
     settings = {"admin.stop_timeout_ms": 16000}
@@ -217,7 +217,7 @@ class Stopping(house.Case):
             role.process.send_signal(signal.SIGTERM)
         for role in roles:
             with self.subTest(role.name):
-                self.assertEqual(role.wait_end(), 0, house.tail(role.log))
+                self.assertEqual(role.wait_end(), 0, suite.tail(role.log))
         self.assertLess(time.monotonic() - began, seconds)
 
     def test_every_role_stops_at_once_when_idle(self):
@@ -226,13 +226,13 @@ class Stopping(house.Case):
 
     def test_a_role_that_still_waits_for_its_database_stops_too(self):
         role = self.start("run", ready=False, sets={"mysql.port": 1, **self.patient})
-        house.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
+        suite.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
         self.stop_soon(role, seconds=15)
 
     def test_roles_stop_while_kafka_is_away(self):
         relay, consume = self.start("relay"), self.start("consume")
-        house.kafka().stop()
-        self.addCleanup(house.kafka().restart)
+        suite.kafka().stop()
+        self.addCleanup(suite.kafka().restart)
         self.stack.append([{"id": "x", "aggregatetype": "vote", "aggregateid": "1", "type": "x"}])
         time.sleep(0.5)
         self.stop_soon(relay, consume)
@@ -241,13 +241,13 @@ class Stopping(house.Case):
     def test_roles_stop_while_the_database_is_away(self):
         roles = [self.start(name) for name in ("serve", "relay", "consume", "rollup",
                                                 "housekeep")]
-        house.database().stop()
-        self.addCleanup(house.database().restart)
+        suite.database().stop()
+        self.addCleanup(suite.database().restart)
         time.sleep(0.5)
         self.stop_soon(*roles)
 
 
-class Settings(house.Case):
+class Settings(suite.Case):
     """A wrong setting names its place and starts nothing."""
 
     def refused(self, *words, sets=None, env=None, ini=None):
@@ -255,9 +255,9 @@ class Settings(house.Case):
         if ini is not None:
             path = self.stack.folder / "wrong.ini"
             path.write_text(ini)
-            done = self.stack.tallybox("relay", "--config", path, expect=house.USAGE)
+            done = self.stack.tallybox("relay", "--config", path, expect=suite.USAGE)
         else:
-            done = self.stack.tallybox("relay", expect=house.USAGE, sets=sets, env=env)
+            done = self.stack.tallybox("relay", expect=suite.USAGE, sets=sets, env=env)
         for word in words:
             self.assertIn(word, done.stderr)
         return done.stderr
@@ -311,7 +311,7 @@ class Settings(house.Case):
             self.assertNotIn(SECRET, done.stdout + done.stderr)
         role = self.start("serve", ready=False, sets={
             "mysql.password_file": path, "mysql.port": 1, "log.level": "debug"})
-        house.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
+        suite.wait_for("its log", lambda: "event=work_paused what=start" in role.log_text())
         self.assertNotIn(SECRET, role.log_text())
         self.assertNotIn(SECRET, role.admin("/readyz").body.decode())
         words = subprocess.run(["ps", "-o", "args=", "-p", str(role.pid)], check=True,
@@ -321,7 +321,7 @@ class Settings(house.Case):
     def test_a_wrong_password_is_said_clearly(self):
         done = self.stack.tallybox("serve", env={"TALLYBOX_MYSQL_PASSWORD": SECRET},
                                    sets={"mysql.user": "root", "admin.listen": "off"},
-                                   expect=house.FAILED)
+                                   expect=suite.FAILED)
         self.assertRegex(done.stderr, "(?i)access denied")
         self.assertIn("root", done.stderr)
         self.assertNotIn(SECRET, done.stderr)
@@ -334,20 +334,20 @@ class Settings(house.Case):
             for name, key in (("relay", "admin.listen"), ("serve", "api.listen")):
                 done = self.stack.tallybox(name, sets={
                     "admin.listen": "off", "api.listen": "127.0.0.1:0", key: taken},
-                    expect=house.FAILED)
+                    expect=suite.FAILED)
                 self.assertIn(taken, done.stderr)
                 self.assertRegex(done.stderr, "in use|another process listens")
 
     def test_help_and_wrong_words(self):
         for words in (["--help"], ["help"], ["relay", "--help"], ["vote", "--help"]):
-            done = subprocess.run([house.BINARY, *words], capture_output=True, text=True,
+            done = subprocess.run([suite.BINARY, *words], capture_output=True, text=True,
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 0, words)
             self.assertIn("tallybox", done.stdout)
         for words in (["relais"], ["relay", "--nothing"], ["relay", "extra"], []):
-            done = subprocess.run([house.BINARY, *words], capture_output=True, text=True,
+            done = subprocess.run([suite.BINARY, *words], capture_output=True, text=True,
                                   timeout=60, check=False)
-            self.assertEqual(done.returncode, house.USAGE, words)
+            self.assertEqual(done.returncode, suite.USAGE, words)
             self.assertIn("tallybox", done.stderr)
 
 

@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import certs  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 import secure_kafka  # noqa: E402
 
 PASSWORDS = {"relay": "the-relay's-own-Password1", "consume": "the-consumer's-own-Password2"}
@@ -21,10 +21,10 @@ class Sasl(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.broker = secure_kafka.SecureKafka(house.run().folder / "secure")
+        cls.broker = secure_kafka.SecureKafka(suite.run().folder / "secure")
         cls.broker.start()
         cls.addClassCleanup(cls.broker.stop)
-        cls.stack = house.Stack(cls.__name__, {"kafka.bootstrap.servers": cls.broker.secure})
+        cls.stack = suite.Stack(cls.__name__, {"kafka.bootstrap.servers": cls.broker.secure})
         cls.addClassCleanup(cls.stack.close)
         topic = cls.stack.topic
         # Each is a Java program that takes seconds to start.
@@ -64,9 +64,9 @@ ssl.ca.location = {ca or self.broker.authority.ca}
         end: another one gets its lane."""
         def text():
             return role.admin("/readyz").body.decode() + role.log_text()
-        house.wait_for(f"{role.name} to say {words}", lambda: all(w in text() for w in words))
+        suite.wait_for(f"{role.name} to say {words}", lambda: all(w in text() for w in words))
         if not ready:
-            house.wait_for("it not to be ready", lambda: role.admin("/readyz").status == 503)
+            suite.wait_for("it not to be ready", lambda: role.admin("/readyz").status == 503)
         for secret in (*PASSWORDS.values(), WRONG):
             self.assertNotIn(secret, text())
         role.end()
@@ -107,7 +107,7 @@ ssl.ca.location = {ca or self.broker.authority.ca}
                        "topic not-my-topic is missing (or hidden from this account), and this "
                        "account may not make it", ready=True)
         # It is refused for this row alone, and goes by the retry queue.
-        house.wait_for("the row to be moved", lambda: self.stack.number(
+        suite.wait_for("the row to be moved", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 1)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 0)
         self.wait_said(self.start("consume", user="relay"), "GROUP_AUTHORIZATION_FAILED",

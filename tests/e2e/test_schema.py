@@ -13,9 +13,9 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
-MIGRATIONS = sorted(path.stem for path in (house.ROOT / "schema/migrate").glob("0*.sql"))
+MIGRATIONS = sorted(path.stem for path in (suite.ROOT / "schema/migrate").glob("0*.sql"))
 COUNT, NEWEST = len(MIGRATIONS), int(MIGRATIONS[-1][:4])
 NUMBERS = itertools.count(1)
 LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
@@ -23,7 +23,7 @@ LOCK = "CONCAT('tallybox migrate ', LEFT(SHA2(LOWER(DATABASE()), 256), 32))"
 
 def newest_of(side):
     """The highest number of a migration that has tables of this side of Kafka."""
-    return max(int(path.name[:4]) for path in (house.ROOT / "schema/migrate").glob("0*.sql")
+    return max(int(path.name[:4]) for path in (suite.ROOT / "schema/migrate").glob("0*.sql")
                if f"-- side: {side}\n" in path.read_text())
 
 
@@ -32,11 +32,11 @@ class SchemaCase(unittest.TestCase):
 
     def setUp(self):
         self.name = f"schema_{next(NUMBERS)}"
-        self.folder = house.run().folder / self.name
+        self.folder = suite.run().folder / self.name
         self.folder.mkdir()
         self.ini = self.folder / "tallybox.ini"
-        self.ini.write_text(f"[mysql]\nhost = {house.database().host}\n"
-                            f"port = {house.database().port}\nuser = root\n"
+        self.ini.write_text(f"[mysql]\nhost = {suite.database().host}\n"
+                            f"port = {suite.database().port}\nuser = root\n"
                             f"database = {self.name}\n")
         self.addCleanup(self.drop)
 
@@ -45,7 +45,7 @@ class SchemaCase(unittest.TestCase):
 
     def sql(self, *statements, database=""):
         """The rows of the last statement."""
-        connection = house.connect(self.name if database == "" else database)
+        connection = suite.connect(self.name if database == "" else database)
         try:
             with connection.cursor() as cursor:
                 for statement in statements:
@@ -55,7 +55,7 @@ class SchemaCase(unittest.TestCase):
             connection.close()
 
     def words(self, *arguments, sets=None):
-        words = [house.BINARY, "migrate", "--config", str(self.ini), *map(str, arguments)]
+        words = [suite.BINARY, "migrate", "--config", str(self.ini), *map(str, arguments)]
         for key, value in (sets or {}).items():
             words += ["--set", f"{key}={value}"]
         return words
@@ -63,17 +63,17 @@ class SchemaCase(unittest.TestCase):
     def start(self, *arguments):
         return subprocess.Popen(self.words(*arguments), stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True,
-                                env=house.clean_environment())
+                                env=suite.clean_environment())
 
-    def migrate(self, *arguments, expect=house.DONE, sets=None):
+    def migrate(self, *arguments, expect=suite.DONE, sets=None):
         """stdout and stderr together."""
         done = subprocess.run(self.words(*arguments, sets=sets), stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
-                              env=house.clean_environment())
+                              env=suite.clean_environment())
         self.assertEqual(done.returncode, expect, f"migrate {arguments}: {done.stdout}")
         return done.stdout
 
-    def migrate_json(self, action, expect=house.DONE, sets=None):
+    def migrate_json(self, action, expect=suite.DONE, sets=None):
         text = self.migrate(action, "--json", expect=expect, sets=sets)
         return json.loads(text[text.index("{"):text.rindex("}") + 1])["databases"]
 
@@ -89,7 +89,7 @@ class Migrate(SchemaCase):
     """From nothing to the newest version, and what the actions show on the way."""
 
     def test_up_makes_the_database_and_again_does_nothing(self):
-        status = self.migrate_json("status", expect=house.FAILED)[0]
+        status = self.migrate_json("status", expect=suite.FAILED)[0]
         self.assertEqual([one["state"] for one in status["migrations"]], ["pending"] * COUNT)
         self.assertIn("does not exist", status["message"])
 
@@ -117,12 +117,12 @@ class Migrate(SchemaCase):
         statements = self.migrate_json("plan")[0]["statements"]
         self.assertEqual(self.tables(), set())
         self.sql(*[one["sql"] for one in statements])
-        text = self.migrate("up", expect=house.FAILED)
+        text = self.migrate("up", expect=suite.FAILED)
         self.assertRegex(text, "vote_state exists already .* no migration did that.*baseline")
         self.assertEqual(self.history(), [])
 
         self.sql("ALTER TABLE vote_tally DROP INDEX ix_vote_tally_changed")
-        text = self.migrate("baseline", expect=house.FAILED)
+        text = self.migrate("baseline", expect=suite.FAILED)
         self.assertIn("index vote_tally.ix_vote_tally_changed is missing", text)
         self.assertIn("nothing was recorded", text)
         self.assertEqual(self.history(), [])
@@ -136,11 +136,11 @@ class Migrate(SchemaCase):
     def test_up_and_plan_stop_where_they_are_told(self):
         self.migrate("up", "--to", 1)
         self.assertIn(f"has schema version 1, this program needs {NEWEST}",
-                      self.migrate("status", expect=house.FAILED))
+                      self.migrate("status", expect=suite.FAILED))
         self.assertNotIn("remark", self.tables())
         self.assertIn("CREATE TABLE remark", self.migrate("plan"))
         self.assertNotIn("CREATE TABLE", self.migrate("plan", "--to", 1))
-        self.assertIn(f"needs {NEWEST}", self.migrate("verify", expect=house.FAILED))
+        self.assertIn(f"needs {NEWEST}", self.migrate("verify", expect=suite.FAILED))
         self.migrate("up")
         self.migrate("verify")
 
@@ -159,22 +159,22 @@ class Migrate(SchemaCase):
         self.assertEqual((second["version"], second["sides"]), (newest_of("sink"), ["sink"]))
         self.migrate("verify", sets=sets)
         self.drop(sink)
-        text = self.migrate("verify", sets=sets, expect=house.FAILED)
+        text = self.migrate("verify", sets=sets, expect=suite.FAILED)
         self.assertIn(f"is as schema version {newest_of('outbox')}", text)
         self.assertIn(f"database {sink} at", text)
 
     def test_one_database_under_two_names_is_no_trouble(self):
-        sets = {"sink.host": "localhost" if house.database().host != "localhost" else "127.0.0.1"}
+        sets = {"sink.host": "localhost" if suite.database().host != "localhost" else "127.0.0.1"}
         self.migrate("up", sets=sets)
         self.migrate("verify", sets=sets)
         self.migrate("status")
 
     def test_what_is_wrong_is_said(self):
-        self.assertIn('did you mean "status"', self.migrate("statsu", expect=house.USAGE))
-        self.migrate(expect=house.USAGE)
-        self.migrate("up", "--wait", "-1", expect=house.USAGE)
+        self.assertIn('did you mean "status"', self.migrate("statsu", expect=suite.USAGE))
+        self.migrate(expect=suite.USAGE)
+        self.migrate("up", "--wait", "-1", expect=suite.USAGE)
         self.assertIn("tallybox: ", self.migrate("up", sets={"mysql.port": 1},
-                                                 expect=house.UNAVAILABLE))
+                                                 expect=suite.UNAVAILABLE))
 
 
 class Drift(SchemaCase):
@@ -240,7 +240,7 @@ class Drift(SchemaCase):
             self.drop()
             self.migrate("up")
             self.sql(*[statement for statement, _ in group])
-            text = self.migrate("verify", expect=house.FAILED)
+            text = self.migrate("verify", expect=suite.FAILED)
             for statement, line in group:
                 with self.subTest(statement):
                     self.assertEqual(text.count(line), 1, text)
@@ -252,12 +252,12 @@ class Drift(SchemaCase):
         self.sql("RENAME TABLE vote_count TO elsewhere",
                  "CREATE VIEW vote_count AS SELECT * FROM elsewhere")
         self.assertIn("table vote_count is engine none", self.migrate("verify",
-                                                                      expect=house.FAILED))
+                                                                      expect=suite.FAILED))
 
     def test_the_same_is_told_as_json(self):
         self.migrate("up")
         self.sql("ALTER TABLE remark DROP COLUMN images")
-        report = self.migrate_json("verify", expect=house.FAILED)[0]
+        report = self.migrate_json("verify", expect=suite.FAILED)[0]
         self.assertFalse(report["ok"])
         self.assertEqual(report["drift"], [{
             "kind": "column", "table": "remark", "name": "images",
@@ -279,9 +279,9 @@ class History(SchemaCase):
         self.migrate("up")
         self.sql("UPDATE schema_history SET sha256 = REPEAT('0', 64) WHERE version = 1")
         for action in ("up", "plan", "baseline"):
-            text = self.migrate(action, expect=house.FAILED)
+            text = self.migrate(action, expect=suite.FAILED)
             self.assertIn("migration 0001_outbox is not the one that was applied", text)
-        status = self.migrate_json("status", expect=house.FAILED)[0]
+        status = self.migrate_json("status", expect=suite.FAILED)[0]
         self.assertEqual(status["migrations"][0]["state"], "edited")
 
     def test_a_statement_in_doubt_is_looked_for(self):
@@ -292,7 +292,7 @@ class History(SchemaCase):
             with self.subTest(undo):
                 self.sql(half_way, undo)
                 self.assertIn("half-way through migration 0002_sink (5 of 6 statements)",
-                              self.migrate("status", expect=house.FAILED))
+                              self.migrate("status", expect=suite.FAILED))
                 self.assertIn("goes on behind statement 5 of 6", self.migrate("up"))
                 self.assertEqual(self.history()[1], (2, "applied", 6, 6))
                 self.migrate("verify")
@@ -300,7 +300,7 @@ class History(SchemaCase):
     def test_what_stands_in_the_way_is_left_alone(self):
         self.sql(f"CREATE DATABASE {self.name}", database=None)
         self.sql("CREATE TABLE remark (mine INT)")
-        text = self.migrate("up", expect=house.FAILED)
+        text = self.migrate("up", expect=suite.FAILED)
         self.assertRegex(text, "migration 0002_sink, statement 5 of 6: remark exists already")
         self.assertEqual(self.history()[1], (2, "running", 4, 6))
         self.sql("DROP TABLE remark")
@@ -340,14 +340,14 @@ class Killed(SchemaCase):
     def test_a_crash_of_the_server_is_got_over(self):
         rng = random.Random(20260102)
         for _ in range(2):
-            house.wait_for("the server", lambda: self.drop() or True)
+            suite.wait_for("the server", lambda: self.drop() or True)
             self.migrate("up", "--to", 1)
             process = self.start("up")
             time.sleep(rng.uniform(0.02, 0.1))
-            house.database().kill()
+            suite.database().kill()
             text = process.communicate()[0]
-            self.assertIn(process.returncode, (house.DONE, house.UNAVAILABLE), text)
-            house.database().restart()
+            self.assertIn(process.returncode, (suite.DONE, suite.UNAVAILABLE), text)
+            suite.database().restart()
             self.assert_completes()
 
     def test_ten_racing_starters_all_end_well(self):
@@ -360,11 +360,11 @@ class Killed(SchemaCase):
 
     def test_a_runner_waits_for_its_turn_as_long_as_it_is_told(self):
         self.sql(f"CREATE DATABASE {self.name}", database=None)
-        holder = house.connect(self.name)
+        holder = suite.connect(self.name)
         with holder.cursor() as cursor:
             cursor.execute(f"SELECT GET_LOCK({LOCK}, 0)")
             self.assertEqual(cursor.fetchone(), (1,))
-        text = self.migrate("up", "--wait", 1, expect=house.UNAVAILABLE)
+        text = self.migrate("up", "--wait", 1, expect=suite.UNAVAILABLE)
         self.assertIn("another process has been migrating", text)
         self.assertEqual(self.tables(), set())
         waiting = self.start("up")
@@ -388,7 +388,7 @@ class Rights(SchemaCase):
 
     def test_an_account_that_may_not_make_the_database_says_what_to_run(self):
         sets = self.account()
-        text = self.migrate("up", sets=sets, expect=house.FAILED)
+        text = self.migrate("up", sets=sets, expect=suite.FAILED)
         self.assertIn(f"CREATE DATABASE `{self.name}` CHARACTER SET utf8mb4", text)
         self.assertIn("GRANT", text)
 
@@ -406,9 +406,9 @@ class Rights(SchemaCase):
         self.sql(f"CREATE DATABASE {self.name}", database=None)
         rights = "SELECT, INSERT, UPDATE, DELETE"
         sets = self.account(f"{rights} ON {self.name}.*")
-        self.assertIn("denied", self.migrate("up", sets=sets, expect=house.FAILED))
+        self.assertIn("denied", self.migrate("up", sets=sets, expect=suite.FAILED))
         self.migrate("up", "--to", 1)
-        text = self.migrate("up", sets=sets, expect=house.FAILED)
+        text = self.migrate("up", sets=sets, expect=suite.FAILED)
         self.assertRegex(text, "migration 0002_sink, statement 1 of 6: .*denied")
         self.assertEqual(self.history()[1], (2, "running", 0, 6))
         self.migrate("up")
@@ -419,7 +419,7 @@ class Gate(SchemaCase):
     """What a daemon says while the schema is not the one it needs."""
 
     def daemon(self, *arguments):
-        role = house.Role(self, "rollup", {}, arguments).start()
+        role = suite.Role(self, "rollup", {}, arguments).start()
         self.addCleanup(role.end)
         return role
 
@@ -433,11 +433,11 @@ class Gate(SchemaCase):
                 return False
             text = answer.body.decode()
             return answer.status == 503 and all(word in text for word in words)
-        house.wait_for(f"not ready because {words}", look)
+        suite.wait_for(f"not ready because {words}", look)
         self.assertEqual(role.admin("/healthz").status, 200)
 
     def place(self):
-        return f"database {self.name} at {house.database().host}:{house.database().port}"
+        return f"database {self.name} at {suite.database().host}:{suite.database().port}"
 
     def test_an_older_schema_is_named_and_waited_for(self):
         role = self.daemon()

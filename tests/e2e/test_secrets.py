@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import certs  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 
 SECRETS = {
     "the wrong password in the settings": "zq1-in-the-ini-file",
@@ -26,7 +26,7 @@ SECRETS = {
 }
 
 
-class Secrets(house.Case):
+class Secrets(suite.Case):
     """Nothing that was planted comes out."""
 
     @classmethod
@@ -69,7 +69,7 @@ class Secrets(house.Case):
         for path in ("/readyz", "/metrics", "/", "/nowhere"):
             try:
                 self.look(f"{role.name} {path}",
-                          house.http_call(role.admin_port, "GET", path, headers=headers).body)
+                          suite.http_call(role.admin_port, "GET", path, headers=headers).body)
             except (OSError, http.client.HTTPException):
                 pass
         for name in ("cmdline", "comm", "status"):
@@ -120,7 +120,7 @@ class Secrets(house.Case):
                     "kafka.producer.sasl.password", "kafka.ssl.key.password"):
             done = self.run_and_look("status", sets={
                 key: SECRETS["kafka.sasl.password"]})
-            self.assertEqual(done.returncode, house.USAGE)
+            self.assertEqual(done.returncode, suite.USAGE)
             self.assertIn("other accounts of this machine", done.stderr)
         self.assertGreater(len(self.seen), 15)
 
@@ -147,11 +147,11 @@ class Secrets(house.Case):
             role = self.stack.role(name, ready=False, arguments=["--config", str(ini)])
             self.addCleanup(role.kill)
             # librdkafka prints all its properties, and says why the handshake fails.
-            house.wait_for("librdkafka to try", lambda: "SASL" in role.log_text().upper() and
+            suite.wait_for("librdkafka to try", lambda: "SASL" in role.log_text().upper() and
                            "facility=CONF" in role.log_text())
             self.look_at(role)
             role.process.send_signal(signal.SIGHUP)
-            house.wait_for("the settings to be read again",
+            suite.wait_for("the settings to be read again",
                            lambda: "event=reload" in role.log_text())
             self.look_at(role)
             role.kill()
@@ -163,20 +163,20 @@ class Secrets(house.Case):
             "admin.token_file": self.file("admin-tokens", f"{admin} operate"),
             "admin.tls_cert": "", "api.tls_cert": self.cert, "api.tls_key": self.key})
         self.addCleanup(role.end)
-        house.wait_for("the API", lambda: "event=api_listening" in role.log_text())
+        suite.wait_for("the API", lambda: "event=api_listening" in role.log_text())
         for token in (admin, SECRETS["a wrong token"], None):
             self.look_at(role, token)
         # Not HTTPS, a wrong token, a token in the wrong place.
         for headers in ({"Authorization": f"Bearer {SECRETS['a wrong token']}"},
                         {"Authorization": f"Basic {SECRETS['a wrong token']}"}):
-            answer = house.http_call(role.admin_port, "GET",
+            answer = suite.http_call(role.admin_port, "GET",
                                      f"/metrics?access_token={SECRETS['a wrong token']}",
                                      headers=headers)
             self.assertEqual(answer.status, 401)
             self.look("an answer of the admin pages", answer.body + str(answer.headers).encode())
         self.file("api-tokens", api, SECRETS["a token that is too short"])
         role.process.send_signal(signal.SIGHUP)
-        house.wait_for("the tokens to be read again",
+        suite.wait_for("the tokens to be read again",
                        lambda: "event=tokens_reload_failed" in role.log_text())
         self.look_at(role, admin)
         for sets in ({"api.tls_cert": self.key, "api.tls_key": self.key},

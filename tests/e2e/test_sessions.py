@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import server_defaults  # noqa: E402
 import wire  # noqa: E402
 
@@ -18,7 +18,7 @@ VOTERS = 9
 
 def run_all(statements):
     """On one connection: SET GLOBAL changes no session that is there."""
-    connection = house.connect()
+    connection = suite.connect()
     try:
         with connection.cursor() as cursor:
             for statement, arguments in statements:
@@ -28,7 +28,7 @@ def run_all(statements):
         connection.close()
 
 
-class Sessions(house.Case):
+class Sessions(suite.Case):
     """All roles on such a server."""
 
     settings = {"consumer.batch_wait_ms": 20, "retry.poll_ms": 50}
@@ -36,8 +36,8 @@ class Sessions(house.Case):
 
     @classmethod
     def setUpClass(cls):
-        hostile = {**server_defaults.hostile(house.DATABASE),
-                   **server_defaults.ENDURED_OF[house.DATABASE]}
+        hostile = {**server_defaults.hostile(suite.DATABASE),
+                   **server_defaults.ENDURED_OF[suite.DATABASE]}
         before = dict(run_all([("SHOW GLOBAL VARIABLES", None)]))
         restore = [(f"SET GLOBAL {name} = %s", [cls.typed(before[name], value)])
                    for name, value in hostile.items()]
@@ -77,12 +77,12 @@ class Sessions(house.Case):
 
     def test_tasks_run_and_end(self):
         topic = f"tasks-{self.stack.name}"
-        wire.create_topic(house.kafka().bootstrap, topic, 1)
+        wire.create_topic(suite.kafka().bootstrap, topic, 1)
         for number in range(7):
             self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
                            "options, params) VALUES ('work', 'kafka', %s, UUID(), %s, %s)",
                            [f"k{number % 2}", json.dumps({"topic": topic}), f"task {number}"])
-        house.wait_for("no task to be left", lambda: self.stack.number(
+        suite.wait_for("no task to be left", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE scene = 'work'") == 0)
         self.assertEqual(sorted(one.value for one in self.stack.records(topic)),
                          [f"task {number}".encode() for number in range(7)])
@@ -93,7 +93,7 @@ class Sessions(house.Case):
                     "payload": "x"}
         for count in range(1, 6):
             self.stack.append([row(f"r{count}", "no topic!", "k")])
-            house.wait_for(f"{count} tasks", lambda count=count: self.stack.number(
+            suite.wait_for(f"{count} tasks", lambda count=count: self.stack.number(
                 "SELECT COUNT(*) FROM retry_task WHERE task_group = 'outbox'") == count)
             # In the session whose COMMIT made the task.
             self.stack.append([row(f"g{count}{number}", "good", "g") for number in range(5)])
@@ -114,10 +114,10 @@ class Sessions(house.Case):
             "LIKE 'SET NAMES %%sql_mode%%'")]
         self.assertTrue(texts)
         # Executable comments of the other kind of server are not for this one.
-        other = {"mariadb": r"/\*!\d+.*?\*/", "mysql": r"/\*M!.*?\*/"}[house.DATABASE]
+        other = {"mariadb": r"/\*!\d+.*?\*/", "mysql": r"/\*M!.*?\*/"}[suite.DATABASE]
         names = set(re.findall(r"\b([a-z_]+) =", re.sub(other, "", texts[0])))
         self.assertLess({"sql_mode", "completion_type"}, names)
-        hostile = {**server_defaults.hostile(house.DATABASE),
+        hostile = {**server_defaults.hostile(suite.DATABASE),
                    "sql_big_selects": "max_join_size sets it"}
         self.assertEqual(names - set(hostile), set(), "set, but never hostile")
         self.assertEqual(set(hostile) - names - {"collation_connection"}, set(), "never set")

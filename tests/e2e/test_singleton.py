@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 CONTENTS = 10000
 LEASE_S = 10  # ROLLUP_LEASE_MS
@@ -18,7 +18,7 @@ LEASE_S = 10  # ROLLUP_LEASE_MS
 QUICK = {"rollup.batch_rows_max": 1000}
 
 
-class RollupSingleton(house.Case):
+class RollupSingleton(suite.Case):
     """A window that takes a while, because every content is a transaction of its own."""
 
     seconds = 30
@@ -29,7 +29,7 @@ class RollupSingleton(house.Case):
     def setUp(self):
         for table in ("remark", "vote_tally", "rollup_state"):
             self.stack.sql(f"DELETE FROM {table}")
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         with connection.cursor() as cursor:
             cursor.executemany("INSERT INTO remark (id) VALUES (%s)",
                                [(content,) for content in range(1, CONTENTS + 1)])
@@ -46,7 +46,7 @@ class RollupSingleton(house.Case):
         """The one at work, frozen in the middle of the window, and the one that waits."""
         first = self.start("rollup", ready=False)
         self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
-        house.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
+        suite.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
         os.kill(first.pid, signal.SIGSTOP)
         self.assertLess(self.done(), CONTENTS)
         return first, self.start("rollup", sets=QUICK)
@@ -54,7 +54,7 @@ class RollupSingleton(house.Case):
     def wait_rolled_up(self):
         """How long it took the other one to take over and end the window."""
         began = time.monotonic()
-        house.wait_for("the window to end", lambda: self.stack.number(
+        suite.wait_for("the window to end", lambda: self.stack.number(
             "SELECT COUNT(*) FROM rollup_state WHERE finished_at IS NOT NULL"), 120)
         self.assertEqual(self.stack.number(
             "SELECT COUNT(*) FROM remark r JOIN vote_tally t ON t.content_id = r.id "
@@ -63,7 +63,7 @@ class RollupSingleton(house.Case):
 
     def wait_taken_over(self, by):
         began = time.monotonic()
-        house.wait_for("the other one to take over", lambda: f"-{by.pid}-" in self.stack.number(
+        suite.wait_for("the other one to take over", lambda: f"-{by.pid}-" in self.stack.number(
             "SELECT owner FROM rollup_state"), LEASE_S + 60)
         print(f"    taken over after {time.monotonic() - began:.1f} s", file=sys.stderr)
 
@@ -75,7 +75,7 @@ class RollupSingleton(house.Case):
         self.wait_rolled_up()
         self.assertGreater(reached, 0)
         self.assertNotIn("rollup_finished", first.log_text())
-        house.wait_for("it to be said", lambda: "rollup_finished" in second.log_text())
+        suite.wait_for("it to be said", lambda: "rollup_finished" in second.log_text())
 
     def test_a_stopped_one_hands_over_at_once(self):
         first, second = self.two()
@@ -83,7 +83,7 @@ class RollupSingleton(house.Case):
         os.kill(first.pid, signal.SIGCONT)
         self.assertEqual(first.wait_end(), 0)
         began = time.monotonic()
-        house.wait_for("the other one to take over", lambda: f"-{second.pid}-" in
+        suite.wait_for("the other one to take over", lambda: f"-{second.pid}-" in
                        self.stack.number("SELECT owner FROM rollup_state"))
         self.assertLess(time.monotonic() - began, LEASE_S - 2)
         self.wait_rolled_up()
@@ -95,7 +95,7 @@ class RollupSingleton(house.Case):
         # Whatever it would write now could be seen.
         self.stack.sql("UPDATE remark SET votes = -1, votes_seq = 0")
         os.kill(first.pid, signal.SIGCONT)
-        house.wait_for("the frozen one to see it",
+        suite.wait_for("the frozen one to see it",
                        lambda: "event=lease_lost" in first.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
                                            "votes_seq <> 0"), 0)
@@ -105,7 +105,7 @@ class RollupSingleton(house.Case):
         """A fail-over that lost commits gives the same epoch to another one."""
         first = self.start("rollup", ready=False)
         self.addCleanup(lambda: first.alive() and os.kill(first.pid, signal.SIGCONT))
-        house.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
+        suite.wait_for("some remarks", lambda: self.done() > 20, every=0.01)
         os.kill(first.pid, signal.SIGSTOP)
         self.assertLess(self.done(), CONTENTS)
         # Its transaction may be open until the server ends the session.
@@ -114,7 +114,7 @@ class RollupSingleton(house.Case):
         self.stack.sql("UPDATE rollup_state SET lease_until = UTC_TIMESTAMP(3) + INTERVAL "
                        f"{LEASE_S + 5} SECOND")
         os.kill(first.pid, signal.SIGCONT)
-        house.wait_for("the first one to see it",
+        suite.wait_for("the first one to see it",
                        lambda: "event=lease_lost" in first.log_text(), LEASE_S)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM remark WHERE votes <> -1 OR "
                                            "votes_seq <> 0"), 0)
@@ -127,7 +127,7 @@ class RollupSingleton(house.Case):
         self.stack.sql("UPDATE vote_tally SET votes = votes + 1, seq = seq + 1, changed_at = "
                        "UTC_TIMESTAMP(3) - INTERVAL 2 DAY WHERE content_id <= 10")
         role = self.start("rollup", sets=QUICK)
-        house.wait_for("the window", lambda: "event=rollup_finished" in role.log_text())
+        suite.wait_for("the window", lambda: "event=rollup_finished" in role.log_text())
         self.assertEqual(self.stack.number(
             "SELECT COUNT(*) FROM remark r JOIN vote_tally t ON t.content_id = r.id "
             "WHERE r.votes_seq <> t.seq"), 0)

@@ -15,7 +15,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 ROUNDS = int(os.environ.get("TALLYBOX_ROUNDS") or 3)
 LEASE_S = 2
@@ -31,7 +31,7 @@ def say_times(what, seconds):
           f"max={max(seconds):.2f} s", file=sys.stderr)
 
 
-class RelayCase(house.Case):
+class RelayCase(suite.Case):
     """Helpers for tests with several relays."""
 
     settings = {"relay.lease_ms": LEASE_S * 1000, "relay.send_timeout_ms": 1000,
@@ -53,11 +53,11 @@ class RelayCase(house.Case):
             name = self.owner()
             return next(((one, name) for one in relays if one.alive() and name
                          and f"-{one.process.pid}-" in name), None)
-        return house.wait_for("a relay to hold the lane", look)
+        return suite.wait_for("a relay to hold the lane", look)
 
     def wait_moved(self, before, since, seconds):
         """How long after `since` another relay held the lane."""
-        house.wait_for("another relay to hold the lane",
+        suite.wait_for("another relay to hold the lane",
                        lambda: self.owner() not in (before, ""), seconds, every=0.02)
         return time.monotonic() - since
 
@@ -132,7 +132,7 @@ class Frozen(RelayCase):
 
     def write(self):
         """Rows without a rest, until told to stop."""
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         try:
             while not self.stop.is_set():
                 rows = self.rows(20)
@@ -163,7 +163,7 @@ class Frozen(RelayCase):
             relay, name = self.holder(self.relays)
             count = relay.metric("tallybox_relay_published_total")
             return count > counts.setdefault(name, count) + 50 and (relay, name)
-        return house.wait_for("rows to move", look)
+        return suite.wait_for("rows to move", look)
 
     def test_a_relay_frozen_under_load_wakes_up_after_its_lease(self):
         for turn in range(ROUNDS):
@@ -173,10 +173,10 @@ class Frozen(RelayCase):
             self.wait_moved(before, time.monotonic(), 3 + NOISE_S)
             # At once, or when the successor is through with what it found.
             if turn % 2:
-                house.wait_for("the successor to publish", lambda: self.stack.number(
+                suite.wait_for("the successor to publish", lambda: self.stack.number(
                     "SELECT COUNT(*) FROM outbox") < 500)
             self.thaw(holder)
-            house.wait_for("the frozen one to notice",
+            suite.wait_for("the frozen one to notice",
                            lambda: holder.metric("tallybox_relay_lease_held") == 0)
             self.load_end()
         repeats = self.check_topic(self.written)
@@ -186,7 +186,7 @@ class Frozen(RelayCase):
     def test_records_that_a_frozen_relay_still_holds_are_only_repeats(self):
         """The broker stands still first, so that the producer's queue is full of records that were
         taken and not sent when the relay is frozen."""
-        broker = int(house.kafka().env["PID"])
+        broker = int(suite.kafka().env["PID"])
         self.addCleanup(os.kill, broker, signal.SIGCONT)
         late = 0
         for _ in range(ROUNDS):
@@ -197,7 +197,7 @@ class Frozen(RelayCase):
             self.wait_moved(before, time.monotonic(), 3 + NOISE_S)
             sent = self.repeats_so_far()
             self.thaw(holder)
-            house.wait_for("the frozen one to notice",
+            suite.wait_for("the frozen one to notice",
                            lambda: holder.metric("tallybox_relay_lease_held") == 0)
             self.stack.wait_drained(60)
             late += self.repeats_so_far() > sent
@@ -212,7 +212,7 @@ class Frozen(RelayCase):
             holder, name = self.busy_holder()
             given_up = holder.metric("tallybox_relay_resets_total")
             os.kill(broker, signal.SIGSTOP)
-            house.wait_for("rows in the producer's hands, or given up", lambda: (
+            suite.wait_for("rows in the producer's hands, or given up", lambda: (
                 holder.metric("tallybox_relay_inflight_rows") >= 100
                 or holder.metric("tallybox_relay_resets_total") > given_up
                 or holder.metric("tallybox_relay_lease_held") == 0), every=0.01)

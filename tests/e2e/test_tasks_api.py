@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 JSON = {"Content-Type": "application/json"}
 OPTIONS = {"topic": "somewhere"}
@@ -21,7 +21,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 GOOD = {"scene": "mail", "handler": "kafka", "options": OPTIONS, "params": {"to": "a"}}
 
 
-class TasksCase(house.Case):
+class TasksCase(suite.Case):
     """Helpers of this file."""
 
     @classmethod
@@ -192,7 +192,7 @@ class Submitting(TasksCase):
         self.give(idempotencyKey="other scene")
         self.stack.sql("DELETE FROM retry_task WHERE scene = 'tight'")
         # The count is believed for a second.
-        house.wait_for("room", lambda: self.post(tasks[4]).status == 201)
+        suite.wait_for("room", lambda: self.post(tasks[4]).status == 201)
 
 
 class Finding(TasksCase):
@@ -311,7 +311,7 @@ class Scopes(TasksCase):
             self.assertEqual((answer.status, self.fault(answer)[0]), (403, "forbidden"), path)
         self.assertEqual(self.count(), 0)
         done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.tasks": "on"},
-                                   expect=house.USAGE)
+                                   expect=suite.USAGE)
         self.assertIn("api.tasks is on but api.token_file is not set", done.stderr)
 
     def test_a_token_sees_the_tasks_of_its_groups_alone(self):
@@ -340,7 +340,7 @@ class Scopes(TasksCase):
         bad.write_text(f"# ours\n{TOKEN} votes\n{MAIL} taks:mail\n")
         bad.chmod(0o600)
         done = self.stack.tallybox("serve", sets={"admin.listen": "off", "api.token_file": bad},
-                                   expect=house.USAGE)
+                                   expect=suite.USAGE)
         self.assertIn(f"{bad}:3: has an unknown scope", done.stderr)
         self.assertNotIn(MAIL, done.stderr)
         self.assertNotIn("taks", done.stderr)

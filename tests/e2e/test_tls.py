@@ -8,27 +8,27 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import certs  # noqa: E402
-import house  # noqa: E402
+import suite  # noqa: E402
 
 # The kernel takes it for the loopback; the program cannot know, and must not trust it.
 NOT_LOCAL = "0.0.0.0"
 
 
-class SecureServer(house.Server):
+class SecureServer(suite.Server):
     """A database server of its own with these arguments."""
 
     def __init__(self, name, arguments):
-        super().__init__(house.DATABASE, house.run().folder / name)
+        super().__init__(suite.DATABASE, suite.run().folder / name)
         self.arguments = arguments
 
     def start(self):
-        normal = house.SERVER_ARGUMENTS[self.kind]
-        house.SERVER_ARGUMENTS[self.kind] = normal + self.arguments
+        normal = suite.SERVER_ARGUMENTS[self.kind]
+        suite.SERVER_ARGUMENTS[self.kind] = normal + self.arguments
         try:
             super().start()
         finally:
-            house.SERVER_ARGUMENTS[self.kind] = normal
-        house.run().servers[str(self.folder)] = self
+            suite.SERVER_ARGUMENTS[self.kind] = normal
+        suite.run().servers[str(self.folder)] = self
 
 
 class MysqlTls(unittest.TestCase):
@@ -36,13 +36,13 @@ class MysqlTls(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.folder = house.run().folder / "tls-certs"
+        cls.folder = suite.run().folder / "tls-certs"
         cls.authority = certs.Authority(cls.folder)
         cls.other = certs.Authority(cls.folder, "other")
 
     def server(self, name, places=None):
         """A server whose certificate is for these places; None: one that has no TLS."""
-        arguments = ["--ssl=OFF"] if house.DATABASE == "mariadb" else ["--tls-version="]
+        arguments = ["--ssl=OFF"] if suite.DATABASE == "mariadb" else ["--tls-version="]
         if places:
             cert, key = self.authority.issue(name, places)
             arguments = [f"--ssl-ca={self.authority.ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
@@ -58,18 +58,18 @@ class MysqlTls(unittest.TestCase):
                     "database": "tallybox", "connect_timeout_ms": 60000, **sets}
         ini.write_text("[mysql]\n" + "".join(f"{key} = {value}\n"
                                              for key, value in settings.items()))
-        done = subprocess.run([house.BINARY, "migrate", "status", "--config", str(ini)],
+        done = subprocess.run([suite.BINARY, "migrate", "status", "--config", str(ini)],
                               capture_output=True, text=True, timeout=120, check=False,
-                              env=house.clean_environment())
+                              env=suite.clean_environment())
         if expect is None:
-            self.assertNotEqual(done.returncode, house.DONE)
+            self.assertNotEqual(done.returncode, suite.DONE)
         else:
             self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
     # No database is there yet: who is let in is told so, with exit code 1.
     def welcome(self, server, **sets):
-        self.assertIn("does not exist", self.status(server, house.FAILED, **sets))
+        self.assertIn("does not exist", self.status(server, suite.FAILED, **sets))
 
     def test_the_right_authority_and_name_are_let_in(self):
         server = self.server("right", f"IP:127.0.0.1,IP:{NOT_LOCAL},DNS:localhost")
@@ -78,12 +78,12 @@ class MysqlTls(unittest.TestCase):
                 self.welcome(server, host=host, tls="verify", tls_ca=self.authority.ca)
         # By default, too, where the host is not this machine.
         self.welcome(server, host=NOT_LOCAL, tls_ca=self.authority.ca)
-        text = self.status(server, house.UNAVAILABLE, host=NOT_LOCAL, tls_ca=self.other.ca)
+        text = self.status(server, suite.UNAVAILABLE, host=NOT_LOCAL, tls_ca=self.other.ca)
         self.assertRegex(text, "(?i)certificate")
         self.assertIn("with tls = auto the server needs a certificate for this host", text)
         self.assertIn(str(self.other.ca)[:60], text)
         # Without a tls_ca the system's authorities are asked, and do not know ours.
-        self.status(server, house.UNAVAILABLE, host=NOT_LOCAL)
+        self.status(server, suite.UNAVAILABLE, host=NOT_LOCAL)
         # Encrypted without a check of the name; and not encrypted.
         self.welcome(server, host=NOT_LOCAL, tls="on")
         self.welcome(server, host=NOT_LOCAL, tls="off")
@@ -92,9 +92,9 @@ class MysqlTls(unittest.TestCase):
 
     def test_a_certificate_for_another_name_is_not_let_in(self):
         server = self.server("elsewhere", "DNS:db.example.com,IP:10.0.0.1")
-        text = self.status(server, house.UNAVAILABLE, host=NOT_LOCAL, tls_ca=self.authority.ca)
+        text = self.status(server, suite.UNAVAILABLE, host=NOT_LOCAL, tls_ca=self.authority.ca)
         self.assertIn("with tls = auto the server needs a certificate for this host", text)
-        self.status(server, house.UNAVAILABLE, host="127.0.0.1", tls="verify",
+        self.status(server, suite.UNAVAILABLE, host="127.0.0.1", tls="verify",
                     tls_ca=self.authority.ca)
         self.welcome(server, host="127.0.0.1")
 

@@ -10,7 +10,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 HOUR = datetime.timedelta(hours=1)
@@ -21,7 +21,7 @@ def milliseconds(moment):
     return moment.replace(tzinfo=datetime.timezone.utc).timestamp() * 1000
 
 
-class Times(house.Case):
+class Times(suite.Case):
     """Rows whose created_at is far from now, on a broker that refuses what is an hour ahead."""
 
     settings = {"relay.topics": None}
@@ -29,7 +29,7 @@ class Times(house.Case):
     def publish(self, name, times, configs=None):
         """The records of rows with these times, in their order, in a topic of their own."""
         topic = f"event.{self.stack.name}.{name}"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, configs)
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, configs)
         self.stack.append([{"id": f"{name}{number}", "aggregatetype": name, "aggregateid": "k",
                             "type": "t", "payload": "x", "created_at": at}
                            for number, at in enumerate(times)])
@@ -75,13 +75,13 @@ class Times(house.Case):
              "headers": "no JSON", "created_at": now},
             {"id": "next", "aggregatetype": "late", "aggregateid": "k", "type": "t",
              "payload": "x", "created_at": now + 5 * HOUR}])
-        house.wait_for("both to be tasks", lambda: self.stack.number(
+        suite.wait_for("both to be tasks", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 2)
         bad = self.stack.number("SELECT MIN(id) FROM retry_task")
         self.start("retry")
         self.stack.tallybox("retry", "cancel", str(bad), "--yes", expect=None)
         self.stack.sql("DELETE FROM retry_task WHERE id = %s", [bad])
-        house.wait_for("no task to be left", lambda: self.stack.number(
+        suite.wait_for("no task to be left", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 0)
         records = self.stack.records(f"event.{self.stack.name}.late")
         self.assertEqual([one.headers["id"] for one in records], ["next"])
@@ -89,7 +89,7 @@ class Times(house.Case):
 
     def test_a_task_that_waited_for_long_is_brought_forward(self):
         topic = f"event.{self.stack.name}.waited"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, {"retention.ms": 4 * 3600000})
         now = self.stack.number("SELECT UTC_TIMESTAMP(3)")
         self.start("retry")
         for at in (now - HOUR, now - 3 * HOUR):
@@ -97,7 +97,7 @@ class Times(house.Case):
                 "INSERT INTO retry_task (scene, handler, ordering_key, options, params) VALUES "
                 "('work', 'kafka', 'k', %s, 'x')",
                 [json.dumps({"topic": topic, "timestampMs": int(milliseconds(at))})])
-        house.wait_for("no task to be left", lambda: self.stack.number(
+        suite.wait_for("no task to be left", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 0)
         records = self.stack.records(topic)
         self.assertEqual(len(records), 2)
@@ -112,18 +112,18 @@ class Times(house.Case):
         self.addCleanup(self.stack.sql, "DELETE FROM outbox")
         self.stack.append([{"id": "f", "aggregatetype": "week", "aggregateid": "k", "type": "t",
                             "payload": "x", "created_at": now + 2 * HOUR}])
-        house.wait_for("its age", lambda: relay.metric(
+        suite.wait_for("its age", lambda: relay.metric(
             "tallybox_outbox_oldest_age_seconds") >= 3)
 
 
-class Batches(house.Case):
+class Batches(suite.Case):
     """A topic that takes smaller batches than a producer makes."""
 
     settings = {"relay.topics": None}
 
     def append(self, name, count, size):
         """In one transaction, so that the relay finds all of them at once."""
-        connection = house.connect(self.stack.name, autocommit=False)
+        connection = suite.connect(self.stack.name, autocommit=False)
         self.stack.append([{"id": f"{name}-{size}-{number}", "aggregatetype": name,
                             "aggregateid": f"k{number % 7}", "type": "t",
                             "payload": os.urandom(size)} for number in range(count)],
@@ -133,7 +133,7 @@ class Batches(house.Case):
 
     def test_batches_are_as_small_as_the_topic_wants_them(self):
         topic = f"event.{self.stack.name}.small"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, {"max.message.bytes": 20000})
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, {"max.message.bytes": 20000})
         # A producer that is there already has larger batches.
         self.append("large", 10, 100)
         relay = self.start("relay")
@@ -148,7 +148,7 @@ class Batches(house.Case):
 
     def test_a_record_that_is_too_large_alone_stops_its_own_key_only(self):
         topic = f"event.{self.stack.name}.tiny"
-        wire.create_topic(house.kafka().bootstrap, topic, 1, {"max.message.bytes": 5000})
+        wire.create_topic(suite.kafka().bootstrap, topic, 1, {"max.message.bytes": 5000})
         relay = self.start("relay")
         self.append("tiny", 20, 500)
         self.stack.append([{"id": "huge", "aggregatetype": "tiny", "aggregateid": "huge",

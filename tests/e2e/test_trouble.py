@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import logs  # noqa: E402
 import mysql_edge  # noqa: E402
 import wire  # noqa: E402
@@ -68,14 +68,14 @@ STATEMENTS = {
 }
 
 
-class EdgeCase(house.Case):
+class EdgeCase(suite.Case):
     """The roles reach the database through a place that makes trouble."""
 
     edge = None
 
     @classmethod
     def setUpClass(cls):
-        database = house.database()
+        database = suite.database()
         cls.edge = mysql_edge.Edge(database.host, database.port)
         cls.addClassCleanup(cls.edge.close)
         cls.settings = {"mysql.host": cls.edge.host, "mysql.port": cls.edge.port, **cls.settings}
@@ -88,7 +88,7 @@ class EdgeCase(house.Case):
         """Every vote of `role`'s API is in the log and in the remark."""
         def look():
             return dict(self.stack.sql("SELECT id, votes FROM remark")) == contents
-        house.wait_for(f"the remarks {contents}", look)
+        suite.wait_for(f"the remarks {contents}", look)
 
 
 class Errors(EdgeCase):
@@ -114,7 +114,7 @@ class Errors(EdgeCase):
                 for voter in (1, 2, 3):
                     self.one.vote((voter, number, 1))
                 self.votes_arrive(self.one, contents)
-                house.wait_for("every step to meet its trouble",
+                suite.wait_for("every step to meet its trouble",
                                lambda met=troubles: not self.unmet(met))
                 self.edge.well()
                 self.assertTrue(self.one.alive())
@@ -155,7 +155,7 @@ class Silence(EdgeCase):
         return [self.serve, self.relay, self.consume, self.rollup]
 
     def wait_said(self, role, event, since):
-        house.wait_for(f"{event} in the log of {role.name}",
+        suite.wait_for(f"{event} in the log of {role.name}",
                        lambda: event in role.log_text()[since:])
 
     def events_since(self, role, since):
@@ -166,21 +166,21 @@ class Silence(EdgeCase):
         def look():
             events = self.events_since(role, since)
             return 0 < events.count(begin) == events.count(end)
-        house.wait_for(f"{role.name} to say {end}", look)
+        suite.wait_for(f"{role.name} to say {end}", look)
 
     def grows(self, role, metric):
         """The metric grows with the time, by a second at least."""
         first = role.metric(metric)
-        house.wait_for(f"{metric} of {role.name} to grow",
+        suite.wait_for(f"{metric} of {role.name} to grow",
                        lambda: role.metric(metric) > first + 1)
 
     def test_a_database_that_comes_and_goes(self):
         marks = {role: len(role.log_text()) for role in self.all()}
-        house.kafka()
+        suite.kafka()
         # A row that Kafka may not have yet, and one that the log may not have yet.
         hold = self.edge.hang(r"^INSERT INTO vote_document", -1)
         self.serve.vote((1, 1, 1))
-        house.wait_for("a batch in hand", lambda: hold.hits)
+        suite.wait_for("a batch in hand", lambda: hold.hits)
         for code, text in ((1040, "Too many connections"), (1053, "Server shutdown in progress"),
                            (1040, "Too many connections")):
             self.edge.refuse_logins(code, text)
@@ -202,7 +202,7 @@ class Silence(EdgeCase):
                             ("dep=sink role=consume ", self.consume),
                             ("dep=sink role=rollup ", self.rollup),
                             ("dep=mysql role=relay reason=cannot_read ", self.relay)):
-            house.wait_for(f"{place}to recover", lambda role=role, place=place: logs.recovered(
+            suite.wait_for(f"{place}to recover", lambda role=role, place=place: logs.recovered(
                 role.log_text()[marks[role]:], place))
             self.assertRegex(role.log_text(), f"event=dependency_up {place}.*after_ms=[0-9]")
 
@@ -210,8 +210,8 @@ class Silence(EdgeCase):
         self.serve.vote((2, 1, 1))
         self.stack.wait_drained()
         marks = {role: len(role.log_text()) for role in self.all()}
-        house.kafka().stop()
-        self.addCleanup(house.kafka().restart)
+        suite.kafka().stop()
+        self.addCleanup(suite.kafka().restart)
         self.serve.vote((3, 1, 1))
         self.grows(self.relay, "tallybox_outbox_oldest_age_seconds")
         for role in (self.relay, self.consume):
@@ -219,7 +219,7 @@ class Silence(EdgeCase):
         self.serve.wait_ready()
         self.rollup.wait_ready()
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
-        house.kafka().restart()
+        suite.kafka().restart()
         for role in (self.relay, self.consume):
             role.wait_ready(120)
             self.wait_said(role, "event=ready_again", marks[role])
@@ -238,17 +238,17 @@ class Group(EdgeCase):
                 "kafka.consumer.session.timeout.ms": 6000}
 
     def members(self):
-        return wire.group_members(house.kafka().bootstrap, self.stack.group)
+        return wire.group_members(suite.kafka().bootstrap, self.stack.group)
 
     def owners(self):
         return self.stack.sql("SELECT partition_id, owner FROM consumer_progress ORDER BY 1")
 
     def test_no_rebalance_while_the_database_is_away_for_long(self):
-        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 2)
+        wire.create_topic(suite.kafka().bootstrap, self.stack.topic, 2)
         relay, serve = self.start("relay"), self.start("serve")
         consume = self.start("consume")
-        house.wait_for("both partitions to be claimed", lambda: len(self.owners()) == 2)
-        house.wait_for("the group to be stable", lambda: self.members()[0] == "Stable")
+        suite.wait_for("both partitions to be claimed", lambda: len(self.owners()) == 2)
+        suite.wait_for("the group to be stable", lambda: self.members()[0] == "Stable")
         before, owners = self.members(), self.owners()
         for trouble in ("hang", "refuse"):
             with self.subTest(trouble):
@@ -259,7 +259,7 @@ class Group(EdgeCase):
                     hung = self.edge.answer(r"vote_document|vote_tally", 1053, "leaving", times=-1)
                 for voter in range(1, 30):
                     serve.vote((voter, voter % 5 + 1, int(trouble == "hang")))
-                house.wait_for("the trouble to be met", lambda met=hung: met.hits)
+                suite.wait_for("the trouble to be met", lambda met=hung: met.hits)
                 # Longer than the session and than a poll may take.
                 time.sleep(13)
                 self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_document"), count)
@@ -276,7 +276,7 @@ class Group(EdgeCase):
         self.assertEqual(relay.terminate(), 0)
 
 
-class Limited(house.Role):
+class Limited(suite.Role):
     """A role that may have so much address space, as after `ulimit -v`."""
 
     limit_mib = 0
@@ -285,7 +285,7 @@ class Limited(house.Role):
         return ["prlimit", f"--as={self.limit_mib << 20}", *super().command()]
 
 
-class Memory(house.Case):
+class Memory(suite.Case):
     """A role that gets no memory says so and ends, for a supervisor to start it again; what it was
     doing is undone or repeated. Nothing hangs, nothing is lost."""
 
@@ -310,10 +310,10 @@ class Memory(house.Case):
             except (OSError, http.client.HTTPException):
                 return None
         try:
-            found = house.wait_for(f"{role.name} with {role.limit_mib} MiB to work or to end", look)
+            found = suite.wait_for(f"{role.name} with {role.limit_mib} MiB to work or to end", look)
         except AssertionError as reason:
             raise AssertionError(f"{reason}\n{role.why_not_ready()}\n"
-                                 f"{house.tail(role.log)}") from None
+                                 f"{suite.tail(role.log)}") from None
         # A role that is ready may still run out of memory, for example when librdkafka starts a
         # thread for another broker: its end is then judged like one at the start.
         if found == "ready" and role.terminate() == 0:
@@ -331,7 +331,7 @@ class Memory(house.Case):
                              role.log_text()[-2000:])
 
     def test_every_role_under_every_limit_works_or_says_why_not(self):
-        wire.create_topic(house.kafka().bootstrap, self.stack.topic, 2)
+        wire.create_topic(suite.kafka().bootstrap, self.stack.topic, 2)
         outcomes = {}
         for name in ("serve", "relay", "consume", "rollup"):
             for limit_mib in self.limits_mib:
@@ -354,7 +354,7 @@ class Memory(house.Case):
             for role in roles:
                 if not role.alive():
                     ends += 1
-                    self.assertNotEqual(role.process.returncode, 0, house.tail(role.log))
+                    self.assertNotEqual(role.process.returncode, 0, suite.tail(role.log))
                     role.start()
             time.sleep(0.2)
         return ends
@@ -392,7 +392,7 @@ class Stop(EdgeCase):
             role.process.send_signal(signal.SIGTERM)
         for role in roles:
             with self.subTest(role.name):
-                self.assertEqual(role.wait_end(), 0, house.tail(role.log))
+                self.assertEqual(role.wait_end(), 0, suite.tail(role.log))
         self.assertLess(time.monotonic() - began, 30)
 
     def test_requests_in_flight_are_answered(self):
@@ -405,11 +405,11 @@ class Stop(EdgeCase):
                                                             "voting": 1}).status)
         clients = [threading.Thread(target=ask, args=(voter,)) for voter in range(1, 9)]
         clients[0].start()
-        house.wait_for("a transaction under way", lambda: hold.hits)
+        suite.wait_for("a transaction under way", lambda: hold.hits)
         for client in clients[1:]:
             client.start()
         # A request that is still on its way would find no listener.
-        house.wait_for("the others to wait behind it",
+        suite.wait_for("the others to wait behind it",
                        lambda: serve.metric("tallybox_commit_queue_votes") == 7)
         self.stop_soon(serve)
         for client in clients:
@@ -426,7 +426,7 @@ class Stop(EdgeCase):
         serve, rollup = self.start("serve"), self.start("rollup")
         serve.vote((100, 2, 1))
         hold = self.edge.hang(r".", -1)
-        house.wait_for("all to hang", lambda: hold.hits >= 7)
+        suite.wait_for("all to hang", lambda: hold.hits >= 7)
         self.stop_soon(relay, consume, serve, rollup)
         self.edge.well()
         self.edge.cut_all()
@@ -437,7 +437,7 @@ class Stop(EdgeCase):
             serve.vote(*[(voter, number, 1) for voter in range(1, 1001)])
         self.stack.wait_drained()
         consume = self.start("consume")
-        house.wait_for("the first rows", lambda: self.stack.number(
+        suite.wait_for("the first rows", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document"))
         self.stop_soon(consume, relay)
         again = self.start("consume")
@@ -449,18 +449,18 @@ class Stop(EdgeCase):
         # So long that the stop is not over before the second signal comes.
         relay = self.start("relay", sets={"admin.stop_timeout_ms": 200000})
         hold = self.edge.hang(r".", -1)
-        house.wait_for("it to hang", lambda: hold.hits)
+        suite.wait_for("it to hang", lambda: hold.hits)
         relay.process.terminate()
-        house.wait_for("the stop", lambda: "event=stopping" in relay.log_text())
+        suite.wait_for("the stop", lambda: "event=stopping" in relay.log_text())
         time.sleep(0.6)  # sooner it would be an echo of the first
         relay.process.terminate()
-        self.assertEqual(relay.wait_end(20), house.FAILED)
+        self.assertEqual(relay.wait_end(20), suite.FAILED)
         self.assertIn("event=stop_forced", relay.log_text())
         self.edge.well()
         self.edge.cut_all()
 
 
-class Reload(house.Case):
+class Reload(suite.Case):
     """SIGHUP on a role at work."""
 
     def test_live_settings_change_under_load_and_others_are_named(self):
@@ -470,42 +470,42 @@ class Reload(house.Case):
                                  relay__read_rows_max=4000 + number, rollup__interval_ms=1000)
             role.process.send_signal(signal.SIGHUP)
             role.vote((number, 1, 1))
-            house.wait_for("the reload", lambda count=number: role.log_text().count(
+            suite.wait_for("the reload", lambda count=number: role.log_text().count(
                 "event=reloaded") == count)
         text = role.log_text()
         self.assertIn("setting=relay.poll_ms from=4 to=5", text)
         self.assertIn("setting=rollup.interval_ms from=3600000 to=1000", text)
         self.assertEqual(text.count("settings=relay.read_rows_max"), 5)
         self.stack.sql("INSERT INTO remark (id) VALUES (1)")
-        house.wait_for("the next roll-up", lambda: self.stack.number(
+        suite.wait_for("the next roll-up", lambda: self.stack.number(
             "SELECT votes FROM remark WHERE id = 1") == 5)
 
 
-class DeletedTopic(house.Case):
+class DeletedTopic(suite.Case):
     """A topic that is deleted under the roles."""
 
     settings = {"kafka.topic.metadata.propagation.max.ms": 2000}
 
     def test_a_deleted_topic_is_made_again_and_its_consumer_waits_for_a_person(self):
-        bootstrap = house.kafka().bootstrap
+        bootstrap = suite.kafka().bootstrap
         serve, relay, consume = self.start("serve"), self.start("relay"), self.start("consume")
         serve.vote((1, 2, 1))
-        house.wait_for("the vote", lambda: self.stack.number(
+        suite.wait_for("the vote", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document WHERE content_id = 2"))
         wire.delete_topic(bootstrap, self.stack.topic)
         # The broker takes records until it has heard of it from its controller.
-        house.wait_for("the topic to be gone",
+        suite.wait_for("the topic to be gone",
                        lambda: wire.partitions(bootstrap, self.stack.topic) == 0)
         serve.vote((2, 2, 1))
         self.stack.wait_drained()
-        house.wait_for("the consumer to stop its partitions",
+        suite.wait_for("the consumer to stop its partitions",
                        lambda: "event=work_paused what=partition" in consume.log_text())
-        house.wait_for("it not to be ready", lambda: consume.admin("/readyz").status == 503)
+        suite.wait_for("it not to be ready", lambda: consume.admin("/readyz").status == 503)
         self.assertTrue(relay.alive() and consume.alive())
-        partition = house.wait_for("the record in the new topic", self.stack.records)[0].partition
+        partition = suite.wait_for("the record in the new topic", self.stack.records)[0].partition
         self.stack.tallybox("consume", "--restart-partition",
                             f"{self.stack.topic}/{partition}@earliest")
-        house.wait_for("the vote after it", lambda: self.stack.number(
+        suite.wait_for("the vote after it", lambda: self.stack.number(
             "SELECT COUNT(*) FROM vote_document WHERE content_id = 2") == 2)
 
 
@@ -518,33 +518,33 @@ class FullDisk(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        kind = house.DATABASE
-        folder = house.run().folder / "small"
+        kind = suite.DATABASE
+        folder = suite.run().folder / "small"
         folder.mkdir()
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={cls.size_mib[kind]}m", "tmpfs",
                                str(folder)], capture_output=True, text=True, check=False)
         if made.returncode != 0:
             raise unittest.SkipTest(f"no small file system: {made.stderr.strip()}")
         cls.folder = folder
-        cls.kept = house.run().servers.pop(kind, None)
-        cls.server = house.Server(kind, folder / "server")
-        house.run().servers[kind] = cls.server
+        cls.kept = suite.run().servers.pop(kind, None)
+        cls.server = suite.Server(kind, folder / "server")
+        suite.run().servers[kind] = cls.server
         # Ctrl-C knows no class cleanups.
         for later in (cls.addClassCleanup, atexit.register):
             later(cls.put_back, kind)
         cls.server.start()
-        cls.stack = house.Stack(cls.__name__, {"mysql.query_timeout_ms": 4000,
+        cls.stack = suite.Stack(cls.__name__, {"mysql.query_timeout_ms": 4000,
                                                "api.request_timeout_ms": 10000,
                                                "rollup.interval_ms": 1000})
 
     @classmethod
     def put_back(cls, kind):
-        if house.run().servers.get(kind) is not cls.server:
+        if suite.run().servers.get(kind) is not cls.server:
             return
-        house.run().servers.pop(kind).script("kill", check=False)
+        suite.run().servers.pop(kind).script("kill", check=False)
         subprocess.run(["umount", "-l", str(cls.folder)], check=False)
         if cls.kept:
-            house.run().servers[kind] = cls.kept
+            suite.run().servers[kind] = cls.kept
 
     def fill(self):
         """A file that leaves little room."""
@@ -571,8 +571,8 @@ class FullDisk(unittest.TestCase):
         serve = roles[0]
         self.fill()
         full = self.vote_until_full(serve)
-        house.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503)
-        house.wait_for("a reason", lambda: "event=dependency_down dep=mysql" in serve.log_text())
+        suite.wait_for("serve to say so", lambda: serve.admin("/readyz").status == 503)
+        suite.wait_for("a reason", lambda: "event=dependency_down dep=mysql" in serve.log_text())
         self.assertTrue(all(role.alive() for role in roles))
         (self.folder / "ballast").unlink()
         # MySQL ends itself rather than lose a line of its binary log.
@@ -580,7 +580,7 @@ class FullDisk(unittest.TestCase):
         for role in roles:
             role.wait_ready(120)
         for content in range(full, full + 3):
-            house.wait_for("room for votes", lambda n=content: serve.call(
+            suite.wait_for("room for votes", lambda n=content: serve.call(
                 "POST", "/v1/votes", [{"voterId": voter, "contentId": n, "voting": 1}
                                       for voter in range(1, 501)]).status == 200)
         self.stack.wait_drained()

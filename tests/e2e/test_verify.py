@@ -7,12 +7,12 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 TABLES = ("vote_document", "vote_tally", "vote_count", "vote_state", "remark", "outbox")
 
 
-class Verify(house.Case):
+class Verify(suite.Case):
     """A small finished world; each test damages it and puts it back."""
 
     @classmethod
@@ -42,8 +42,8 @@ class Verify(house.Case):
 
     def failed_checks(self):
         """{name: check} of what does not hold, from --json; the text must say the same."""
-        text = self.stack.tallybox("verify", expect=house.FAILED).stdout
-        report = self.stack.verify(expect=house.FAILED)
+        text = self.stack.tallybox("verify", expect=suite.FAILED).stdout
+        report = self.stack.verify(expect=suite.FAILED)
         failed = {check["name"]: check for check in report["checks"] if check["violations"]}
         self.assertTrue(failed)
         for name in failed:
@@ -53,7 +53,7 @@ class Verify(house.Case):
     def damage(self, *statements):
         """Each statement must hit something; returns the checks that then fail."""
         for statement in statements:
-            connection = house.connect(self.stack.name)
+            connection = suite.connect(self.stack.name)
             with connection.cursor() as cursor:
                 self.assertGreater(cursor.execute(statement), 0, statement)
             connection.close()
@@ -168,7 +168,7 @@ class Verify(house.Case):
         self.assertTrue(any("outbox" in name for name in failed), failed)
 
     def test_a_database_that_is_away_is_not_a_violation(self):
-        self.stack.tallybox("verify", expect=house.UNAVAILABLE,
+        self.stack.tallybox("verify", expect=suite.UNAVAILABLE,
                             sets={"mysql.port": 1, "mysql.connect_timeout_ms": 500})
 
 

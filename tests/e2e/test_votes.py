@@ -11,7 +11,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 
 
 def documents(stack, content):
@@ -20,13 +20,13 @@ def documents(stack, content):
                      "WHERE content_id = %s ORDER BY content_seq", [content])
 
 
-class WayOfVotes(house.Case):
+class WayOfVotes(suite.Case):
     """All roles as processes; every test uses contents of its own."""
 
     roles = ("serve", "relay", "consume")
 
     def wait_documents(self, content, count):
-        return house.wait_for(f"{count} rows of content {content}", lambda: (
+        return suite.wait_for(f"{count} rows of content {content}", lambda: (
             lambda rows: rows if len(rows) >= count else None)(documents(self.stack, content)))
 
     def test_a_vote_travels_from_http_to_the_remark(self):
@@ -116,7 +116,7 @@ class WayOfVotes(house.Case):
         self.assertEqual(self.wait_documents(largest, 1), [(largest, 1, 1, 1)])
 
 
-class GroupCommit(house.Case):
+class GroupCommit(suite.Case):
     """Many clients on one hot content share transactions, and each still gets its own answer."""
 
     roles = ("serve", "relay", "consume")
@@ -146,7 +146,7 @@ class GroupCommit(house.Case):
         self.stack.tallybox("verify")
 
 
-class CommandLine(house.Case):
+class CommandLine(suite.Case):
     """`tallybox vote`."""
 
     def states(self):
@@ -174,7 +174,7 @@ class CommandLine(house.Case):
         for words in (["1"], ["x", "2"], ["0", "2"], ["1", "2", "3"], [], ["1", str(2**63)],
                       ["--csv", "a.csv", "1", "2"]):
             with self.subTest(words):
-                done = self.stack.tallybox("vote", *words, expect=house.USAGE)
+                done = self.stack.tallybox("vote", *words, expect=suite.USAGE)
                 self.assertIn("tallybox", done.stderr)
 
     def test_a_csv_file_is_voted_line_by_line(self):
@@ -196,7 +196,7 @@ class CommandLine(house.Case):
         text = ("voter_id,content_id,voting\n1,1,1\nx,1,1\n2,1\n3,1,2\n4,0,1\n\n"
                 "5,99999999999999999999,1\n6,1,1\n7,1,1,1\n" + "8" * 5000 + ",1,1\n9,1,1\n")
         done = self.stack.tallybox("vote", "--csv", self.file("bad.csv", text),
-                                   expect=house.FAILED)
+                                   expect=suite.FAILED)
         self.assertEqual([row[0] for row in self.states()], [1, 6, 9])
         for line in (3, 4, 5, 6, 8, 10, 11):
             self.assertRegex(done.stderr, rf"\bline {line}\b")
@@ -208,7 +208,7 @@ class CommandLine(house.Case):
             b"%d,1\n" % n for n in range(1, 20001)))
         path = self.stack.folder / "half.csv.gz"
         path.write_bytes(whole[:len(whole) // 2])
-        done = self.stack.tallybox("vote", "--csv", path, expect=house.FAILED)
+        done = self.stack.tallybox("vote", "--csv", path, expect=suite.FAILED)
         self.assertIn("half.csv.gz", done.stderr)
         voters = [row[0] for row in self.states()]
         self.assertGreater(len(voters), 1000)
@@ -216,7 +216,7 @@ class CommandLine(house.Case):
 
     def test_a_missing_file_is_an_error(self):
         done = self.stack.tallybox("vote", "--csv", "/nonexistent/x.csv", expect=None)
-        self.assertIn(done.returncode, (house.FAILED, house.USAGE))
+        self.assertIn(done.returncode, (suite.FAILED, suite.USAGE))
         self.assertIn("/nonexistent/x.csv", done.stderr)
 
     def test_a_file_given_twice_changes_nothing_the_second_time(self):

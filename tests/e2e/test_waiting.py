@@ -7,11 +7,11 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import house  # noqa: E402
+import suite  # noqa: E402
 import wire  # noqa: E402
 
 
-class NotYet(house.Case):
+class NotYet(suite.Case):
     """Each of them comes a moment after the first look."""
 
     any_database = True
@@ -27,7 +27,7 @@ class NotYet(house.Case):
             finally:
                 if acts:
                     acts.pop()()
-        return house.wait_for("what is not there yet", look)
+        return suite.wait_for("what is not there yet", look)
 
     def test_a_row_is_waited_for(self):
         found = self.wait(
@@ -38,7 +38,7 @@ class NotYet(house.Case):
 
     def test_a_topic_is_waited_for(self):
         topic = f"later-{self.stack.name}"
-        bootstrap = house.kafka().bootstrap
+        bootstrap = suite.kafka().bootstrap
 
         def make():
             wire.create_topic(bootstrap, topic, 1)
@@ -50,7 +50,7 @@ class NotYet(house.Case):
         role = self.start("relay")
         port = role.admin_port
         role.terminate()
-        found = self.wait(lambda: house.http_call(port, "GET", "/healthz").status, role.start)
+        found = self.wait(lambda: suite.http_call(port, "GET", "/healthz").status, role.start)
         self.assertEqual(found, 200)
 
     def test_a_file_is_waited_for(self):
@@ -59,7 +59,7 @@ class NotYet(house.Case):
 
     def test_what_never_comes_is_named_at_the_end(self):
         with self.assertRaises(AssertionError) as caught:
-            house.wait_for("nothing", lambda: self.stack.number("SELECT 1 FROM outbox"), 0.2)
+            suite.wait_for("nothing", lambda: self.stack.number("SELECT 1 FROM outbox"), 0.2)
         self.assertIn("no row: SELECT 1 FROM outbox", str(caught.exception))
 
     def test_any_other_failure_ends_the_wait(self):
@@ -67,7 +67,7 @@ class NotYet(house.Case):
             def look(kind=kind):
                 raise kind("at once")
             with self.subTest(kind=kind), self.assertRaises(kind):
-                house.wait_for("nothing", look, 60)
+                suite.wait_for("nothing", look, 60)
 
 
 if __name__ == "__main__":
