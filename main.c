@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/command.h"
 #include "common/config/config_command.h"
-#include "common/daemon/log_events.h"
-#include "common/daemon/metrics_command.h"
+#include "common/daemon/reference_command.h"
 #include "common/daemon/role.h"
-#include "common/nearest.h"
+#include "common/help_page.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "common/text.h"
 #include "consumer/consume_command.h"
 #include "consumer/dead/dead_command.h"
+#include "consumer/doctor/doctor_command.h"
 #include "consumer/held/vote_handler.h"
+#include "consumer/installation_mysql.h"
 #include "consumer/maintenance/housekeep_command.h"
 #include "consumer/rollup/rollup_command.h"
 #include "consumer/status/status_command.h"
 #include "consumer/verify/verify_command.h"
 #include "outbox/lanes_command.h"
+#include "outbox/presence_role.h"
 #include "outbox/relay/relay_command.h"
 #include "outbox/retry/cli/retry_action_command.h"
 #include "outbox/retry/handlers/exec_handler.h"
@@ -25,6 +27,7 @@
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote/vote_command.h"
+#include "schema/migrate/grants.h"
 #include "schema/migrate/migrate_command.h"
 
 #include <stdio.h>
@@ -42,6 +45,14 @@ static const struct retry_handlers handlers = {handler_table, COUNT(handler_tabl
 static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
                                            &consume_role, &rollup_role, &housekeep_role};
 
+/* Roles that name the consumer group need the id of the installation. */
+static enum rc check_sink_gate(const struct settings *settings, bool migrate, struct err *err)
+{
+    enum rc rc = schema_gate(settings, migrate, err);
+
+    return rc == RC_OK ? installation_find(settings, err) : rc;
+}
+
 static enum rc check_serve_gate(const struct settings *settings, bool migrate, struct err *err)
 {
     enum rc rc = schema_gate(settings, migrate, err);
@@ -53,7 +64,9 @@ static enum rc check_run_gate(const struct settings *settings, bool migrate, str
 {
     enum rc rc = serve_check_relayed(settings, err);
 
-    return rc == RC_OK ? check_serve_gate(settings, migrate, err) : rc;
+    if (rc == RC_OK)
+        rc = check_serve_gate(settings, migrate, err);
+    return rc == RC_OK ? installation_find(settings, err) : rc;
 }
 
 static int run_command(int argc, char **argv)
@@ -65,14 +78,18 @@ static int run_command(int argc, char **argv)
         roles,
         COUNT(roles),
         check_run_gate,
-        &handlers};
+        &handlers,
+        NULL,
+        0,
+        NULL};
 
     return role_main(&process, argc, argv);
 }
 
 static int run_role(const struct role *role, role_gate gate, int argc, char **argv)
 {
-    const struct role_process process = {role->name, role->about, &role, 1, gate, &handlers};
+    const struct role_process process = {role->name, role->about, &role, 1,   gate,
+                                         &handlers,  NULL,        0,     NULL};
 
     return role_main(&process, argc, argv);
 }
@@ -84,18 +101,24 @@ static int serve_command(int argc, char **argv)
 
 static int relay_command(int argc, char **argv)
 {
-    return run_role(&relay_role, schema_gate, argc, argv);
+    return run_role(&relay_role, schema_outbox_gate, argc, argv);
 }
 
 static int retry_command(int argc, char **argv)
 {
-    return retry_action_asked(argc, argv) ? retry_action_command(&handlers, argc, argv)
-                                          : run_role(&retry_role, schema_gate, argc, argv);
+    const struct role *const role = &retry_role;
+    const struct role_process process = {
+        role->name,    role->about,        &role,         1, schema_outbox_gate, &handlers,
+        retry_actions, retry_action_count, retry_examples};
+
+    if (retry_action_asked(argc, argv))
+        return retry_action_command(&handlers, argc, argv);
+    return role_main(&process, argc, argv);
 }
 
 static int consume_with_gate(int argc, char **argv)
 {
-    return consume_command(schema_gate, argc, argv);
+    return consume_command(check_sink_gate, argc, argv);
 }
 
 static int rollup_with_gate(int argc, char **argv)
@@ -105,7 +128,12 @@ static int rollup_with_gate(int argc, char **argv)
 
 static int housekeep_with_gate(int argc, char **argv)
 {
-    return housekeep_command(schema_gate, argc, argv);
+    return housekeep_command(check_sink_gate, argc, argv);
+}
+
+static int doctor_with_schema(int argc, char **argv)
+{
+    return doctor_command(schema_outbox_gate, grants_put, argc, argv);
 }
 
 static int print_metrics_command(int argc, char **argv)
@@ -115,32 +143,42 @@ static int print_metrics_command(int argc, char **argv)
 
 static int version_command(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
+    const struct option_parse parse = {
+        .command = "tallybox version", .arguments = "", .about = "Shows the version."};
+    struct options options;
+    int code = options_parse(&options, &parse, argc, argv);
+
+    if (code >= 0)
+        return code;
     return printf("tallybox %s\n", TALLYBOX_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* help has no function: it needs this table itself. */
+/* Without a function: main() gives them this table. */
 static const struct command commands[] = {
-    {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command},
-    {"serve", "the HTTP API for votes and tasks", serve_command},
-    {"relay", "publishes the outbox to Kafka", relay_command},
-    {"retry", "runs the tasks of the retry queue, shows and changes them", retry_command},
-    {"consume", "applies the events of Kafka to the vote log", consume_with_gate},
-    {"rollup", "copies changed totals to remark.votes", rollup_with_gate},
-    {"housekeep", "creates and drops partitions, deletes old rows", housekeep_with_gate},
-    {"vote", "votes from the command line or a CSV file", vote_command},
-    {"lanes", "shows and changes the number of outbox tables", lanes_command},
-    {"migrate", "creates and checks the tables", migrate_command},
-    {"verify", "checks in the databases that no vote was lost or counted twice", verify_command},
-    {"dead", "shows, replays and drops records that could not be applied", dead_command},
-    {"status", "shows the progress of every stage", status_command},
-    {"config", "shows every setting and its source", config_command},
-    {"metrics", "lists every metric", print_metrics_command},
-    {"openapi", "prints the description of the HTTP API", openapi_command},
-    {"events", "lists every log event", log_events_command},
-    {"help", "shows this page, or the page of a command", NULL},
-    {"version", "shows the version", version_command},
+    {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command, NULL},
+    {"serve", "the HTTP API for votes and tasks", serve_command, NULL},
+    {"relay", "publishes the outbox to Kafka", relay_command, NULL},
+    {"retry", "runs the tasks of the retry queue, shows and changes them", retry_command, "list"},
+    {"consume", "applies the events of Kafka to the vote log", consume_with_gate, NULL},
+    {"rollup", "copies changed totals to remark.votes", rollup_with_gate, NULL},
+    {"housekeep", "creates and drops partitions, deletes old rows", housekeep_with_gate, NULL},
+    {"vote", "votes from the command line or a CSV file", vote_command, NULL},
+    {"lanes", "shows and changes the number of outbox tables", lanes_command, NULL},
+    {"migrate", "creates and checks the tables", migrate_command, NULL},
+    {"verify", "checks in the databases that no vote was lost or counted twice", verify_command,
+     NULL},
+    {"dead", "shows, replays and drops records that could not be applied", dead_command, NULL},
+    {"status", "shows the progress of every stage", status_command, NULL},
+    {"doctor", "checks settings, servers, privileges and topics; prints remedies",
+     doctor_with_schema, NULL},
+    {"config", "shows every setting and its source", config_command, NULL},
+    {"metrics", "lists every metric", print_metrics_command, NULL},
+    {"openapi", "prints the description of the HTTP API", openapi_command, NULL},
+    {"events", "lists every log event", events_command, NULL},
+    {"help", "shows this page, or the page of a command", NULL, NULL},
+    {"man", "prints the man page of tallybox or of a command", NULL, NULL},
+    {"completion", "prints the completion script for bash or zsh", NULL, NULL},
+    {"version", "shows the version", version_command, NULL},
 };
 
 static const struct command *find_command(const char *name)
@@ -167,12 +205,55 @@ static int refuse_command(const char *name)
 static void print_page(FILE *out)
 {
     fprintf(out, "Usage: tallybox COMMAND [OPTION]...\n\n"
-                 "Moves votes from a MySQL transaction through Kafka into an insert-only log with\n"
-                 "running totals. No vote is lost, and none is counted twice.\n\n"
+                 "A transactional outbox for MySQL and Kafka, with a retry queue, and a log of\n"
+                 "votes with running totals. No event is lost, and no vote is counted twice.\n\n"
                  "Commands:\n");
     for (size_t i = 0; i < COUNT(commands); i++)
-        fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\n`tallybox COMMAND --help` explains a command.\n");
+}
+
+static int refuse_arguments(const char *usage)
+{
+    fprintf(stderr, "Usage: tallybox %s\n", usage);
+    return EXIT_USAGE;
+}
+
+/* tallybox man [COMMAND] */
+static int print_man(int argc, char **argv)
+{
+    const char *topic = argc > 1 ? argv[1] : NULL;
+
+    if (argc > 2)
+        return refuse_arguments("man [COMMAND]");
+    if (topic && (strcmp(topic, "--help") == 0 || strcmp(topic, "-h") == 0)) {
+        printf("Usage: tallybox man [COMMAND]\n\n"
+               "Prints the man page of tallybox, or of a command, for man(1):\n\n"
+               "  tallybox man relay | man -l -\n");
+        return EXIT_DONE;
+    }
+    if (topic && !find_command(topic))
+        return refuse_command(topic);
+    help_page_print_man(commands, COUNT(commands), topic);
+    return EXIT_DONE;
+}
+
+/* tallybox completion SHELL */
+static int print_completion(int argc, char **argv)
+{
+    const char *shell = argc == 2 ? argv[1] : "";
+
+    if (strcmp(shell, "--help") == 0 || strcmp(shell, "-h") == 0) {
+        printf("Usage: tallybox completion bash|zsh\n\n"
+               "Prints a script that completes commands, actions, options and settings:\n\n"
+               "  tallybox completion bash > /etc/bash_completion.d/tallybox\n"
+               "  tallybox completion zsh > /usr/local/share/zsh/site-functions/_tallybox\n");
+        return EXIT_DONE;
+    }
+    if (strcmp(shell, "bash") != 0 && strcmp(shell, "zsh") != 0)
+        return refuse_arguments("completion bash|zsh");
+    help_page_print_completion(commands, COUNT(commands), strcmp(shell, "zsh") == 0);
+    return EXIT_DONE;
 }
 
 /* topic: a command's name, or NULL for all of them. */
@@ -185,8 +266,23 @@ static int print_help(char *topic)
         return refuse_command(topic);
     if (command && command->run)
         return command->run(2, (char *[]){topic, option, NULL});
+    if (command && strcmp(topic, "man") == 0)
+        return print_man(2, (char *[]){topic, option, NULL});
+    if (command && strcmp(topic, "completion") == 0)
+        return print_completion(2, (char *[]){topic, option, NULL});
     print_page(stdout);
     return EXIT_DONE;
+}
+
+static int run_on_table(const struct command *command, int argc, char **argv)
+{
+    if (strcmp(command->name, "man") == 0)
+        return print_man(argc, argv);
+    if (strcmp(command->name, "completion") == 0)
+        return print_completion(argc, argv);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return print_help(NULL);
+    return print_help(argc > 1 ? argv[1] : NULL);
 }
 
 int main(int argc, char **argv)
@@ -194,6 +290,7 @@ int main(int argc, char **argv)
     const struct command *command;
 
     os_share_heaps();
+    role_accompany(&presence_role);
     if (argc < 2) {
         print_page(stderr);
         return EXIT_USAGE;
@@ -205,7 +302,6 @@ int main(int argc, char **argv)
     command = find_command(argv[1]);
     if (!command)
         return refuse_command(argv[1]);
-    if (!command->run)
-        return print_help(argc > 2 ? argv[2] : NULL);
-    return command->run(argc - 1, argv + 1);
+    return command->run ? command->run(argc - 1, argv + 1)
+                        : run_on_table(command, argc - 1, argv + 1);
 }

@@ -10,6 +10,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The two log events of each kind. */
+static const struct {
+    const char *failed;
+    const char *recovered;
+} events[] = {
+    [CONDITION_DEPENDENCY] = {"dependency_down", "dependency_up"},
+    [CONDITION_WORK] = {"work_paused", "work_resumed"},
+    [CONDITION_CHECK] = {"check_failed", "check_passed"},
+    [CONDITION_SILENT] = {NULL, NULL},
+    [CONDITION_REMINDER] = {NULL, NULL},
+};
+
+#define REMIND_MS 60000
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list */
+static bool lists;
+static struct condition *first_listed;
+
 static uint64_t hash_without_digits(const char *text)
 {
     uint64_t hash = HASH_START;
@@ -52,12 +70,32 @@ void condition_init(struct condition *condition, enum condition_kind kind, const
     va_end(args);
     assert(condition->place[0]);
     pthread_mutex_init(&condition->lock, NULL);
+    pthread_mutex_lock(&list_lock);
+    if (lists) {
+        condition->next = first_listed;
+        first_listed = condition;
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+static void unlist_condition(const struct condition *condition)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct condition **at = &first_listed; *at; at = &(*at)->next) {
+        if (*at == condition) {
+            *at = condition->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&list_lock);
 }
 
 void condition_done(struct condition *condition)
 {
-    if (condition->place[0])
+    if (condition->place[0]) {
+        unlist_condition(condition);
         pthread_mutex_destroy(&condition->lock);
+    }
     memset(condition, 0, sizeof(*condition));
 }
 
@@ -69,47 +107,13 @@ void condition_assume_failing(struct condition *condition, const char *text)
     pthread_mutex_unlock(&condition->lock);
 }
 
-static void log_failure(const struct condition *condition, const struct err *err)
-{
-    switch (condition->kind) {
-    case CONDITION_DEPENDENCY:
-        log_error(LOG_WARN, "dependency_down", err, "%s", condition->place);
-        break;
-    case CONDITION_WORK:
-        log_error(LOG_WARN, "work_paused", err, "%s", condition->place);
-        break;
-    case CONDITION_CHECK:
-        log_error(LOG_WARN, "check_failed", err, "%s", condition->place);
-        break;
-    case CONDITION_SILENT:
-        break;
-    }
-}
-
-static void log_recovery(const struct condition *condition, int64_t after_ms)
-{
-    switch (condition->kind) {
-    case CONDITION_DEPENDENCY:
-        log_event(LOG_INFO, "dependency_up", "%s after_ms=%" PRId64, condition->place, after_ms);
-        break;
-    case CONDITION_WORK:
-        log_event(LOG_INFO, "work_resumed", "%s after_ms=%" PRId64, condition->place, after_ms);
-        break;
-    case CONDITION_CHECK:
-        log_event(LOG_INFO, "check_passed", "%s after_ms=%" PRId64, condition->place, after_ms);
-        break;
-    case CONDITION_SILENT:
-        break;
-    }
-}
-
 void condition_fail(struct condition *condition, int64_t now_ms, const struct err *err)
 {
     bool is_new;
 
     pthread_mutex_lock(&condition->lock);
     if (!condition->logged) {
-        condition->since_ms = now_ms;
+        condition->since_ms = condition->line_ms = now_ms;
         condition->reasons.count = 0;
     }
     is_new = reasons_add(&condition->reasons, err->text, now_ms, INT64_MAX);
@@ -117,8 +121,8 @@ void condition_fail(struct condition *condition, int64_t now_ms, const struct er
     condition->logged = true;
     condition->err = *err;
     pthread_mutex_unlock(&condition->lock);
-    if (is_new)
-        log_failure(condition, err);
+    if (is_new && events[condition->kind].failed)
+        log_error(LOG_WARN, events[condition->kind].failed, err, "%s", condition->place);
 }
 
 void condition_ok(struct condition *condition, int64_t now_ms)
@@ -132,8 +136,9 @@ void condition_ok(struct condition *condition, int64_t now_ms)
     condition->failing = false;
     condition->logged = false;
     pthread_mutex_unlock(&condition->lock);
-    if (was_logged)
-        log_recovery(condition, now_ms - since_ms);
+    if (was_logged && events[condition->kind].recovered)
+        log_event(LOG_INFO, events[condition->kind].recovered, "%s after_ms=%" PRId64,
+                  condition->place, now_ms - since_ms);
 }
 
 bool condition_read(struct condition *condition, struct err *err)
@@ -146,4 +151,94 @@ bool condition_read(struct condition *condition, struct err *err)
         *err = condition->err;
     pthread_mutex_unlock(&condition->lock);
     return failing;
+}
+
+void conditions_list(void)
+{
+    pthread_mutex_lock(&list_lock);
+    lists = true;
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* What a reminder says; copied, so that no lock is held while it is written. */
+struct reminder {
+    char place[CONDITION_PLACE_SIZE];
+    struct err err;
+    int64_t since_ms;
+    size_t others; /* further conditions that wait for the same */
+};
+
+/* Returns whether it waits, and when a line named it last. A check does not wait: its work goes on.
+ * The list's lock is held, as in the following functions. */
+static bool is_waiting(struct condition *condition, int64_t *line_ms)
+{
+    bool logged;
+
+    pthread_mutex_lock(&condition->lock);
+    logged = condition->logged;
+    *line_ms = condition->line_ms;
+    pthread_mutex_unlock(&condition->lock);
+    return logged && condition->kind != CONDITION_CHECK && condition->kind != CONDITION_SILENT;
+}
+
+/* Whether both wait for the same: the first pair is dep= or what=. */
+static bool is_same_wait(const struct condition *one, const struct condition *other)
+{
+    size_t len = strcspn(one->place, " ");
+
+    return len == strcspn(other->place, " ") && strncmp(one->place, other->place, len) == 0;
+}
+
+/* Counts one condition that waits for the same, and notes that a line names it at now_ms. */
+static void add_to_reminder(struct reminder *reminder, struct condition *condition, int64_t now_ms)
+{
+    pthread_mutex_lock(&condition->lock);
+    condition->line_ms = now_ms;
+    if (!reminder->place[0] || condition->since_ms < reminder->since_ms) {
+        memcpy(reminder->place, condition->place, sizeof(reminder->place));
+        reminder->err = condition->err;
+        reminder->since_ms = condition->since_ms;
+    }
+    pthread_mutex_unlock(&condition->lock);
+    reminder->others++;
+}
+
+/* Returns whether a line is due. *any: whether a condition waits at all. */
+static bool take_reminder(struct reminder *reminder, int64_t now_ms, bool *any)
+{
+    struct condition *due = NULL;
+    int64_t line_ms;
+
+    *any = false;
+    *reminder = (struct reminder){.others = 0};
+    for (struct condition *one = first_listed; one && !due; one = one->next) {
+        if (!is_waiting(one, &line_ms))
+            continue;
+        *any = true;
+        if (now_ms - line_ms >= REMIND_MS)
+            due = one;
+    }
+    for (struct condition *one = due ? first_listed : NULL; one; one = one->next)
+        if (is_waiting(one, &line_ms) && is_same_wait(one, due))
+            add_to_reminder(reminder, one, now_ms);
+    return due != NULL;
+}
+
+bool conditions_remind(int64_t now_ms)
+{
+    struct reminder reminder;
+    bool any;
+    bool due;
+
+    do {
+        pthread_mutex_lock(&list_lock);
+        due = take_reminder(&reminder, now_ms, &any);
+        pthread_mutex_unlock(&list_lock);
+        /* others is 0 if the condition ended meanwhile. */
+        if (due && reminder.others > 0)
+            log_error(LOG_WARN, "still_waiting", &reminder.err,
+                      "%s lasts_ms=%" PRId64 " others=%zu", reminder.place,
+                      now_ms - reminder.since_ms, reminder.others - 1);
+    } while (due);
+    return any;
 }

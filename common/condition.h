@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of a dependency, of a piece of work or of a check: ok or failing, since when, why. A
  * condition writes one log line when it begins to fail, one for each further reason, and one when
- * it is ok again, so that every role logs the same fact with the same pair of events. Any thread
- * may call any function, except init and done. */
+ * it is ok again, so that every role logs the same fact with the same pair of events. In a process
+ * that calls conditions_remind(), one line a minute says what is still waited for. Any thread may
+ * call any function, except init and done. */
 #ifndef COMMON_CONDITION_H
 #define COMMON_CONDITION_H
 
@@ -31,9 +32,10 @@ bool reasons_add(struct reasons *reasons, const char *text, int64_t now_ms, int6
 
 enum condition_kind {
     CONDITION_DEPENDENCY, /* dependency_down, dependency_up: a server that the process needs */
-    CONDITION_WORK,   /* work_paused, work_resumed: work that waits although its servers are up */
-    CONDITION_CHECK,  /* check_failed, check_passed: a warning; the work goes on */
-    CONDITION_SILENT, /* nothing is logged; only readiness shows it */
+    CONDITION_WORK,     /* work_paused, work_resumed: work that waits although its servers are up */
+    CONDITION_CHECK,    /* check_failed, check_passed: a warning; the work goes on */
+    CONDITION_SILENT,   /* nothing is logged; only readiness shows it */
+    CONDITION_REMINDER, /* its owner logs beginning and end; conditions_remind() names it */
 };
 
 struct condition {
@@ -43,8 +45,10 @@ struct condition {
     bool failing;
     bool logged; /* since it failed */
     int64_t since_ms;
+    int64_t line_ms; /* when a line was written last that names what it waits for */
     struct err err;
     struct reasons reasons; /* since it failed */
+    struct condition *next; /* in the list of conditions_remind(); guarded by its lock */
 };
 
 /* The format gives the `key=value` pairs of the log lines, first `dep=`, `what=` or `check=`, then
@@ -67,5 +71,15 @@ void condition_ok(struct condition *condition, int64_t now_ms);
 
 /* Returns whether it is failing, and copies the reason then. err may be NULL. */
 bool condition_read(struct condition *condition, struct err *err);
+
+/* From now on condition_init() lists each condition for conditions_remind(), and condition_done()
+ * removes it. Before any of them. */
+void conditions_list(void);
+
+/* Writes one line a minute for each dependency and each work that a listed condition waits for: how
+ * long it has lasted, and the place and reason of the condition that has waited longest. Conditions
+ * that have their first `key=value` pair in common share the line. Returns whether there is such a
+ * condition, due or not. One thread. */
+bool conditions_remind(int64_t now_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/err.h"
 
-#include "common/utf8.h"
+#include "common/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

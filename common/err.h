@@ -19,7 +19,7 @@ struct err {
     char text[384];
 };
 
-/* Writes the text, cut to its size; code becomes 0. The text is one line of UTF-8 (common/utf8.h),
+/* Writes the text, cut to its size; code becomes 0. The text is one line of UTF-8 (common/text.h),
  * whatever it quotes. A NULL err is allowed everywhere. */
 void err_set(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/host.h"
 
-#include "common/list.h"
+#include "common/text.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

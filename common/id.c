@@ -75,3 +75,18 @@ bool id_parse(struct id *id, const char *text, size_t len)
     *id = parsed;
     return true;
 }
+
+bool id_parse_number(const char *text, size_t len, int64_t *number)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned digit = (unsigned)(text[i] - '0');
+
+        if (digit > 9 || value > ((uint64_t)INT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *number = (int64_t)value;
+    return value > 0;
+}

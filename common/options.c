@@ -2,9 +2,9 @@
 #define _GNU_SOURCE /* environ */
 #include "common/options.h"
 
-#include "common/list.h"
+#include "common/help_page.h"
 #include "common/log.h"
-#include "common/nearest.h"
+#include "common/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -13,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE_COLUMNS 80
 #define READ_BYTES 65536
-#define HELP_COLUMN 26 /* where the second column of an option list starts */
 
 /* Options of every command. sets and help are handled separately, so their target is unused. */
 static const struct option_entry common_entries[] = {
@@ -47,94 +45,22 @@ __attribute__((format(printf, 2, 3))) static int fail(const struct option_parse 
     return EXIT_USAGE;
 }
 
-/* Words wrapped at PAGE_COLUMNS; lines after the first start at column `indent`. */
-static void put_wrapped(const char *text, size_t column, size_t indent)
+static int show_help(const struct option_parse *parse, enum help_form form)
 {
-    while (*text) {
-        size_t len = strcspn(text, " \n");
+    const struct help_page page = {parse, common_entries, COMMON_COUNT};
 
-        if (column > indent && column + 1 + len > PAGE_COLUMNS) {
-            printf("\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            putchar(' ');
-            column++;
-        }
-        printf("%.*s", (int)len, text);
-        column += len;
-        text += len;
-        if (*text == '\n') {
-            printf("\n%*s", (int)indent, "");
-            column = indent;
-            text++;
-        }
-        text += strspn(text, " ");
-    }
-    putchar('\n');
-}
-
-/* Two columns: the name and the help text. */
-static void put_line(const char *name, const char *help)
-{
-    int width = printf("  %s", name);
-
-    if (width > HELP_COLUMN - 2) {
-        putchar('\n');
-        width = 0;
-    }
-    printf("%*s", HELP_COLUMN - width, "");
-    put_wrapped(help, HELP_COLUMN, HELP_COLUMN);
-}
-
-static void put_entry(const struct option_entry *entry)
-{
-    char name[PAGE_COLUMNS];
-
-    snprintf(name, sizeof(name), "--%s%s%s", entry->name, entry->metavar ? " " : "",
-             entry->metavar ? entry->metavar : "");
-    put_line(name, entry->help);
-}
-
-static void put_settings(const char *sections)
-{
-    printf("\nSettings, with their defaults:\n");
-    if (list_has(sections, SETTINGS_KAFKA))
-        put_line(SETTINGS_KAFKA ".*", "Any property of librdkafka. [" SETTINGS_KAFKA_SERVERS
-                                      " = " SETTINGS_KAFKA_SERVERS_STANDARD "]");
-    for (size_t i = 0; i < settings_table_count; i++) {
-        const struct setting *setting = &settings_table[i];
-        char name[PAGE_COLUMNS];
-        char help[512];
-
-        if (!list_has(sections, setting->section))
-            continue;
-        snprintf(name, sizeof(name), "%s.%s", setting->section, setting->key);
-        snprintf(help, sizeof(help), "%s [%s]", setting->help, setting->standard);
-        put_line(name, help);
-    }
-}
-
-static int show_help(const struct option_parse *parse)
-{
-    printf("Usage: %s [OPTION]...%s%s\n\n", parse->command, *parse->arguments ? " " : "",
-           parse->arguments);
-    put_wrapped(parse->about, 0, 0);
-    printf("\nOptions:\n");
-    for (size_t i = 0; i < parse->count; i++)
-        put_entry(&parse->entries[i]);
-    for (size_t i = 0; i < COMMON_COUNT; i++)
-        put_entry(&common_entries[i]);
-    if (parse->sections)
-        put_settings(parse->sections);
-    printf("\n");
-    put_wrapped(
-        "Settings come from the file, then from the environment (TALLYBOX_SECTION_KEY), then "
-        "from --set; the later one counts. `tallybox config --defaults` shows them all.",
-        0, 0);
-    if (parse->examples)
-        printf("\n%s%s", parse->examples,
-               parse->examples[strlen(parse->examples) - 1] == '\n' ? "" : "\n");
+    help_page_print(&page, form);
     return EXIT_DONE;
+}
+
+/* --help, or --help=FORM for what generates documents. */
+static int take_help(const struct option_parse *parse, const char *form)
+{
+    if (strcmp(form, "man") == 0)
+        return show_help(parse, HELP_MAN);
+    if (strcmp(form, "words") == 0)
+        return show_help(parse, HELP_WORDS);
+    return fail(parse, "--help=%s: expected man, words or no value", form);
 }
 
 static const struct option_entry *find_entry(const struct option_parse *parse, const char *name,
@@ -208,10 +134,11 @@ static int take_option(struct scan *scan)
     if (!entry)
         return fail_unknown(scan->parse, name, len);
     if (entry->kind == OPTION_FLAG) {
+        if (entry == &common_entries[2])
+            return name[len] ? take_help(scan->parse, name + len + 1)
+                             : show_help(scan->parse, HELP_TEXT);
         if (name[len])
             return fail(scan->parse, "--%s takes no value", entry->name);
-        if (entry == &common_entries[2])
-            return show_help(scan->parse);
         *(bool *)entry->target = true;
         return -1;
     }
@@ -230,6 +157,19 @@ static bool is_argument(const char *text)
     return text[0] != '-' || !text[1] || (text[1] >= '0' && text[1] <= '9');
 }
 
+/* The role with the name of the command, or NULL. */
+static const char *find_role(const char *command)
+{
+    const char *blank = strchr(command, ' ');
+    const char *word = blank ? blank + 1 : command;
+    size_t len = strcspn(word, " ");
+
+    for (size_t i = 0; i < settings_roles_count; i++)
+        if (strlen(settings_roles[i]) == len && memcmp(settings_roles[i], word, len) == 0)
+            return settings_roles[i];
+    return NULL;
+}
+
 int options_parse(struct options *options, const struct option_parse *parse, int argc, char **argv)
 {
     struct scan scan = {options, parse, argc, argv, 1};
@@ -237,6 +177,7 @@ int options_parse(struct options *options, const struct option_parse *parse, int
     int code = -1;
 
     memset(options, 0, sizeof(*options));
+    options->role = parse->role ? parse->role : find_role(parse->command);
     options->arguments = argc > 0 ? argv + 1 : argv;
     for (; code < 0 && scan.at < argc; scan.at++) {
         char *text = argv[scan.at];
@@ -249,7 +190,7 @@ int options_parse(struct options *options, const struct option_parse *parse, int
         else if (strncmp(text, "--", 2) == 0)
             code = take_option(&scan);
         else if (strcmp(text, "-h") == 0)
-            code = show_help(parse);
+            code = show_help(parse, HELP_TEXT);
         else
             code = fail(parse, "unknown option %s; options start with --", text);
     }
@@ -273,8 +214,8 @@ enum log_level options_log_level(const struct settings *settings)
 
 enum rc options_read(const struct options *options, struct config **config, struct err *err)
 {
-    return config_load(config, options->config_path, options->sets, options->set_count,
-                       (const char *const *)environ, err);
+    return config_load(config, options->role, options->config_path, options->sets,
+                       options->set_count, (const char *const *)environ, err);
 }
 
 int options_load(const struct options *options, struct config **config)
@@ -287,6 +228,17 @@ int options_load(const struct options *options, struct config **config)
     }
     log_init(options_log_level(config_settings(*config)));
     return -1;
+}
+
+void options_tell_file(const struct config *config)
+{
+    const char *path = config_file(config);
+
+    if (path)
+        fprintf(stderr, "tallybox: configuration file %s\n", path);
+    else
+        fprintf(stderr, "tallybox: no configuration file (./tallybox.ini not found): built-in "
+                        "defaults\n");
 }
 
 enum rc options_read_file(struct buf *out, const char *option, const char *path, size_t bytes_max,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Command lines: every subcommand lists its options in one table, which feeds the parser and
- * the --help page. --config FILE, --set SECTION.KEY=VALUE and --help are always available. Main
- * thread. */
+ * the page of --help (common/help_page.h). --config FILE, --set SECTION.KEY=VALUE and --help are
+ * always available. Main thread. */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
@@ -30,12 +30,23 @@ struct option_entry {
     const char *help;
 };
 
+/* What the first arguments of a command may be. */
+struct option_action {
+    const char *name;      /* one or two words: "list", "scene set" */
+    const char *arguments; /* "[ID]...", or "" */
+    const char *help;      /* one line */
+};
+
 struct option_parse {
     const char *command;   /* "tallybox relay" */
+    const char *role;      /* as in struct options; NULL: the role with the command's name */
     const char *arguments; /* "VOTER CONTENT", or "" */
     const char *about;     /* the first paragraph of --help */
     const struct option_entry *entries;
     size_t count;
+    /* Listed by --help and offered by the completion; NULL: none. */
+    const struct option_action *actions;
+    size_t action_count;
     const char *examples; /* the last paragraph, or NULL */
     /* Sections whose settings --help lists, separated by commas, or NULL. */
     const char *sections;
@@ -43,6 +54,7 @@ struct option_parse {
 
 /* The remaining arguments; they point into argv. */
 struct options {
+    const char *role; /* whose section [role.NAME] of the file counts; NULL: none */
     const char *config_path;
     const char *sets[64];
     size_t set_count;
@@ -58,6 +70,9 @@ int options_parse(struct options *options, const struct option_parse *parse, int
  * caller frees it with config_free(). Otherwise the exit code; stderr names the error. Sets the
  * log level. */
 int options_load(const struct options *options, struct config **config);
+
+/* Prints on stderr which settings file was read, or that there was none. */
+void options_tell_file(const struct config *config);
 
 /* Reads the same settings again without printing or changing anything. RC_FATAL: no config. */
 enum rc options_read(const struct options *options, struct config **config, struct err *err);

@@ -81,7 +81,8 @@ void os_host_name(char *name, size_t size)
     name[size - 1] = '\0';
 }
 
-void os_user_name(char *name, size_t size)
+/* The name of the account of this process, cut to fit; its number if it has no name. */
+static void get_user_name(char *name, size_t size)
 {
     struct passwd account;
     struct passwd *found = NULL;
@@ -98,7 +99,7 @@ void os_operator_name(char name[OS_OPERATOR_SIZE])
     char user[OS_OPERATOR_SIZE / 2];
     char host[OS_OPERATOR_SIZE / 2];
 
-    os_user_name(user, sizeof(user));
+    get_user_name(user, sizeof(user));
     os_host_name(host, sizeof(host));
     snprintf(name, OS_OPERATOR_SIZE, "%s@%s", user, host);
 }

@@ -23,9 +23,6 @@ uint64_t os_random_u64(void);
 /* This host's name, cut to fit; "localhost" when the system has none. */
 void os_host_name(char *name, size_t size);
 
-/* The name of the account of this process, cut to fit; its number if it has no name. */
-void os_user_name(char *name, size_t size);
-
 /* "user@host" of this process, for the tables that record an operator's name. */
 #define OS_OPERATOR_SIZE 128
 void os_operator_name(char name[OS_OPERATOR_SIZE]);

@@ -10,18 +10,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RING_LINE_BYTES 64
+#define CACHE_LINE_BYTES 64
 #define RING_SLOTS_MAX ((size_t)1 << 30)
 
 struct ring {
     void **slots;
     size_t mask;
     /* A cache line for each end. Padded, not aligned: malloc() aligns to less. */
-    char pad_slots[RING_LINE_BYTES];
+    char pad_slots[CACHE_LINE_BYTES];
     atomic_size_t head; /* next to take; written by the taker */
-    char pad_head[RING_LINE_BYTES];
+    char pad_head[CACHE_LINE_BYTES];
     atomic_size_t tail; /* next to give; written by the giver */
-    char pad_tail[RING_LINE_BYTES];
+    char pad_tail[CACHE_LINE_BYTES];
 };
 
 /* Room for at least slots_min pointers (rounded up to a power of two). RC_FATAL: no memory, or
@@ -40,8 +40,8 @@ void *ring_take(struct ring *ring);
 /* What ring_take() would take, for the taker; it stays inside. */
 void *ring_peek(const struct ring *ring);
 
-/* The giver finds it no larger, the taker no smaller a moment later; anybody else gets a guess, but
- * never more than there are slots. */
+/* Seen by the giver, the count can only shrink; by the taker, only grow; to others it is
+ * approximate, but never above the number of slots. */
 size_t ring_count(const struct ring *ring);
 
 #endif

@@ -11,18 +11,19 @@
 #include "consumer/ingest/fetch.h"
 #include "consumer/ingest/part.h"
 #include "consumer/ingest/stream_kafka.h"
+#include "consumer/installation_mysql.h"
 #include "consumer/restart_command.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches in addition to two per applier, for partitions that fill theirs. */
+/* Batches that partitions are filling, beyond the PART_SENT_MAX per applier. */
 #define BATCHES_EXTRA 10
-#define JOBS_EXTRA 64
+#define JOBS_EXTRA 64 /* room in an applier's rings for jobs without a batch, such as claims */
 
-/* The roll-up reads changes of the last rollup.overlap_ms again, so older transactions must have
- * ended. */
+/* Longest silence of a session before the server rolls its transaction back. Half of the overlap,
+ * so that the next roll-up still reads a row that commits late. */
 #define IDLE_MS_MAX(overlap_ms) ((overlap_ms) / 2)
 
 struct consume;
@@ -51,6 +52,7 @@ struct consume {
     struct submitter submitter;
     struct loop submit_loop;
     bool submit_ready;
+    atomic_uint dead_logged; /* see struct applier_config */
 };
 
 static void loop_wake_any(void *loop)
@@ -109,11 +111,12 @@ static enum rc open_applier(struct consume *consume, size_t index, struct err *e
         .wake_ctx = &consume->loop,
         .on_held = wake_submitter,
         .held_ctx = consume,
+        .dead_logged = &consume->dead_logged,
     };
     enum rc rc;
 
     one->consume = consume;
-    rc = sink_mysql_open(&one->sink, &settings->sink, settings->consumer.group,
+    rc = sink_mysql_open(&one->sink, &settings->sink, installation_group(settings),
                          IDLE_MS_MAX(settings->rollup.overlap_ms), err);
     if (rc != RC_OK)
         return rc;
@@ -188,7 +191,7 @@ static enum rc open_submitter(struct consume *consume, struct err *err)
 
     if (rc == RC_OK)
         rc = submitter_init(&consume->submitter, held_mysql_store(consume->held),
-                            settings->consumer.group, os_random_u64, err);
+                            installation_group(settings), os_random_u64, err);
     if (rc != RC_OK)
         return rc;
     rc = loop_init(&consume->submit_loop, "submit", submitter_step, &consume->submitter,
@@ -311,6 +314,8 @@ static void consume_health(void *role, struct health *health)
         health_bad(health, "partitions", "%s", err.text);
     else
         health_good(health, "partitions");
+    if (condition_read(&consume->fetch.group, &err))
+        health_bad(health, "group", "%s", err.text);
     if (condition_read(&consume->fetch.access, &err))
         health_bad(health, "rights", "%s", err.text);
     if (condition_read(&consume->fetch.topics, &err))
@@ -351,7 +356,8 @@ const struct role consume_role = {
 int consume_command(role_gate gate, int argc, char **argv)
 {
     const struct role *const role = &consume_role;
-    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
+    const struct role_process process = {role->name, role->about, &role, 1,   gate,
+                                         NULL,       NULL,        0,     NULL};
 
     if (restart_asked(argc, argv))
         return restart_command(argc, argv);

@@ -9,7 +9,7 @@
 
 extern const struct role consume_role;
 
-/* gate is called before, as in role_main(). Returns an enum exit_code. */
+/* gate: called before the role starts, see role_gate. Returns an enum exit_code. */
 int consume_command(role_gate gate, int argc, char **argv);
 
 #endif

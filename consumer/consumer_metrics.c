@@ -19,7 +19,7 @@ struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_tota
         .help = "Records stored in dead_record, by the class of their reason.", \
         .labels = "reason_class=\"" class "\""                                  \
     }
-/* As in record_classes. */
+/* Invariant: the order of record_classes (ingest/record.c). */
 struct metric consume_dead[RECORD_CLASS_COUNT] = {
     DEAD("decode"),  DEAD("rule"),    DEAD("key"),   DEAD("tombstone"),
     DEAD("too_old"), DEAD("refused"), DEAD("behind")};
@@ -66,7 +66,6 @@ void consume_metrics_register(void)
         metrics_register(all[i]);
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         metrics_register(&consume_dead[i]);
-    rollup_metrics_register();
 }
 
 struct metric rollup_contents = {.name = "tallybox_rollup_contents_total",

@@ -14,7 +14,7 @@ extern struct metric consume_went_back;
 extern struct metric consume_dead[RECORD_CLASS_COUNT];
 extern struct metric consume_batch_seconds;
 extern struct metric consume_lag;
-extern struct metric consume_oldest_age;
+extern struct metric consume_oldest_age; /* ms; rendered in seconds (common/metrics.h) */
 extern struct metric consume_partitions;
 extern struct metric consume_stopped;
 extern struct metric consume_held;
@@ -23,7 +23,8 @@ extern struct metric consume_tasks;
 extern struct metric rollup_contents;
 extern struct metric rollup_remarks_changed;
 extern struct metric rollup_seconds;
-extern struct metric rollup_last_success; /* ms since 1970, by the clock of the database */
+/* ms since 1970 by the clock of the database; rendered in seconds */
+extern struct metric rollup_last_success;
 extern struct metric rollup_failures;
 
 extern struct metric housekeep_made;
@@ -31,11 +32,12 @@ extern struct metric housekeep_dropped;
 extern struct metric housekeep_folded;
 extern struct metric housekeep_deleted[HOUSEKEEP_KINDS];
 extern struct metric housekeep_postponed;
-extern struct metric housekeep_last_success;
+extern struct metric housekeep_last_success; /* as rollup_last_success */
 extern struct metric housekeep_failures;
 
-/* Each registers the metrics of one role, and the first those of the roll-up as well. A second call
- * has no effect. */
+/* Each registers the metrics of one role. Invariant: a process exports only metrics that its roles
+ * set, because a time of 0 that no role sets looks like work that was never done (alert
+ * TallyboxRollupLate; test_consumer_metrics). A second call has no effect. */
 void consume_metrics_register(void);
 void rollup_metrics_register(void);
 void housekeep_metrics_register(void);

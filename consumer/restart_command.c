@@ -2,15 +2,53 @@
 #include "consumer/restart_command.h"
 
 #include "common/config/config.h"
-#include "common/list.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "consumer/apply/sink_mysql.h"
-#include "consumer/ingest/topic_kafka.h"
-#include "consumer/restart_request.h"
+#include "consumer/ingest/topic_query_kafka.h"
+#include "consumer/installation_mysql.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Parses the digits up to end. */
+static bool read_number(const char *text, const char *end, int64_t max, int64_t *value)
+{
+    char *stopped;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoll(text, &stopped, 10);
+    return errno == 0 && stopped == end && *value <= max;
+}
+
+enum rc restart_request_read(struct restart_request *request, const char *text, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    const char *slash = strrchr(text, '/');
+    const char *where = at ? at + 1 : "";
+    int64_t partition = 0;
+
+    request->earliest = strcmp(where, "earliest") == 0;
+    request->latest = strcmp(where, "latest") == 0;
+    if (!at || !slash || slash > at || slash == text ||
+        (size_t)(slash - text) >= sizeof(request->topic) ||
+        !read_number(slash + 1, at, INT32_MAX, &partition) ||
+        (!request->earliest && !request->latest &&
+         !read_number(where, where + strlen(where), INT64_MAX - 1, &request->offset)))
+        return err_fail(err, RC_FATAL, 0,
+                        "--" RESTART_OPTION " %.100s: expected TOPIC/PARTITION@earliest, @latest "
+                        "or @OFFSET, such as vote-events/3@1200",
+                        text);
+    memcpy(request->topic, text, (size_t)(slash - text));
+    request->topic[slash - text] = '\0';
+    request->place = (struct place){request->topic, (int32_t)partition};
+    return RC_OK;
+}
 
 #define ANSWER_MS 10000
 #define IDLE_MS 60000
@@ -30,7 +68,7 @@ bool restart_asked(int argc, char **argv)
 static enum rc resolve_offset(struct restart_request *request, const struct settings *settings,
                               int64_t *low, int64_t *high, struct err *err)
 {
-    enum rc rc = topic_read_offsets(settings, &request->place, low, high, ANSWER_MS, err);
+    enum rc rc = topic_query_offsets(settings, &request->place, low, high, ANSWER_MS, err);
 
     if (rc != RC_OK)
         return rc;
@@ -81,7 +119,9 @@ static enum rc restart_partition(struct restart_request *request, const struct s
     enum rc rc = resolve_offset(request, settings, &low, &high, err);
 
     if (rc == RC_OK)
-        rc = sink_mysql_open(&sink, &settings->sink, settings->consumer.group, IDLE_MS, err);
+        rc = installation_find(settings, err);
+    if (rc == RC_OK)
+        rc = sink_mysql_open(&sink, &settings->sink, installation_group(settings), IDLE_MS, err);
     if (rc != RC_OK)
         return rc;
     rc = write_progress(sink_mysql_ops(sink), request, &before, err);
@@ -90,7 +130,7 @@ static enum rc restart_partition(struct restart_request *request, const struct s
         return rc;
     printf("%s/%" PRId32 " of group %s continues at %" PRId64 " instead of %" PRId64
            "; Kafka has %" PRId64 " to %" PRId64 ".\n",
-           request->topic, request->place.partition, settings->consumer.group, request->offset,
+           request->topic, request->place.partition, installation_group(settings), request->offset,
            before.next_offset, low, high);
     if (before.owner[0])
         printf("It was held by %s: if that consumer runs, it continues there within seconds.\n",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 # outbox_lanes: which lane a key belongs to; for engines, too.
-tallybox_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/lanes.c
-              ${CMAKE_CURRENT_LIST_DIR}/outbox.c LINKS common_core)
+tallybox_library(outbox_lanes ${CMAKE_CURRENT_LIST_DIR}/lanes.c LINKS common_core)
 
 # outbox_append: the public way to append events and tasks, for the other components and for C applications.
 tallybox_library(
@@ -17,8 +16,8 @@ tallybox_library(
   common)
 target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
-# retry_states: the words for owners and states of tasks, and the rules of groups.
+# retry_states: the words for owners and states of tasks, the rules of groups, and whether a task could run.
 # retry_find: tasks as people and programs see them.
-tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/group.c
-              ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
+tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
+target_link_libraries(retry_states PRIVATE dep::jansson)
 tallybox_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

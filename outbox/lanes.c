@@ -1,7 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/lanes.h"
 
+#include "common/hash.h"
+
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t outbox_lane_of(const char *aggregate_id, size_t lane_count)
+{
+    return (size_t)(hash_fnv1a(HASH_START, aggregate_id, strlen(aggregate_id)) % lane_count);
+}
+
+void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane)
+{
+    if (lane == 0)
+        snprintf(name, OUTBOX_LANE_NAME_SIZE, "outbox");
+    else
+        snprintf(name, OUTBOX_LANE_NAME_SIZE, "outbox_%zu", lane);
+}
 
 enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *err)
 {

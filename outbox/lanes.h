@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The number of lanes (outbox tables) that the writers distribute their events over. The table
- * outbox_lanes stores it for all writers; `tallybox lanes set` changes it.
+/* The lanes (outbox tables) that the writers distribute their events over: their names, the lane of
+ * a key, and their number. The table outbox_lanes stores the number for all writers; `tallybox
+ * lanes set` changes it.
  *
  * Invariant: a key's order holds across the change. A writer reads the number in its own
  * transaction, with a shared lock until COMMIT, and appends only when the number equals its own
@@ -22,6 +23,16 @@
 struct db;
 
 #define LANES_MAX 64
+#define OUTBOX_LANE_NAME_SIZE 32
+
+/* Returns the lane, below lane_count (>= 1), of an aggregate's events: the 64 bit FNV-1a hash of
+ * the bytes of aggregate_id, modulo lane_count. Every writer of these lanes, in any language, must
+ * use this function, and lane_count may change only while the lanes are empty, because order is
+ * kept per key and lane. Any thread. */
+size_t outbox_lane_of(const char *aggregate_id, size_t lane_count);
+
+/* Writes the table name of a lane: "outbox" for 0, then "outbox_1", "outbox_2" ... Any thread. */
+void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane);
 
 /* err->code of the checks below; no database server uses these numbers. */
 enum lanes_code { LANES_CHANGE = -101, LANES_OTHER_COUNT = -102 };

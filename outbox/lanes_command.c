@@ -3,12 +3,11 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
+#include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/stop.h"
 #include "outbox/lanes.h"
 #include "outbox/lanes_mysql.h"
-#include "outbox/outbox.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -3,7 +3,6 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/outbox.h"
 #include "outbox/relay/relay_ops.h"
 
 #include <inttypes.h>

@@ -21,7 +21,6 @@
 
 #define OUTBOX_TEXT_BYTES_MAX 64       /* aggregate_type, aggregate_id and type: 1..64 bytes */
 #define OUTBOX_HEADERS_BYTES_MAX 65535 /* size of the column */
-#define OUTBOX_LANE_NAME_SIZE 32
 
 struct db;
 
@@ -42,15 +41,9 @@ struct outbox_event {
 enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event *events,
                       size_t count, struct err *err);
 
-/* Returns the lane, below lane_count (>= 1), of an aggregate's events: the 64 bit FNV-1a hash of
- * the bytes of aggregate_id, modulo lane_count. Every writer of these lanes, in any language, must
- * use this function, and lane_count may change only while the lanes are empty, because order is
- * kept per key and lane. The database stores the current number; lanes.h reads and changes it. Any
- * thread. */
-size_t outbox_lane_of(const char *aggregate_id, size_t lane_count);
-
-/* Writes the table name of a lane: "outbox" for 0, then "outbox_1", "outbox_2" ... Any thread. */
-void outbox_lane_name(char name[OUTBOX_LANE_NAME_SIZE], size_t lane);
+/* Returns rc. If a statement on the outbox table failed because the table lacks a column, err says
+ * that another program's table is in its place, as Debezium's is, and what to do. Any thread. */
+enum rc outbox_explain_table(const char *table, enum rc rc, struct err *err);
 
 /* Returns RC_OK when the headers column of a row may contain a header of this name. RC_REJECT: the
  * name is empty, or reserved for headers that the relay writes. Any thread.

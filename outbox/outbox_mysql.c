@@ -14,6 +14,33 @@
 /* More than the protocol's own part of a packet. */
 #define PACKET_SPARE_BYTES 64
 
+enum rc outbox_check_header(const char *name, struct err *err)
+{
+    static const char *const own_names[] = {"id", "seq", "lane", "ce_id", "ce_specversion"};
+
+    if (name[0] == '\0')
+        return err_fail(err, RC_REJECT, 0, "headers: a name is empty");
+    for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
+        if (strcmp(name, own_names[i]) == 0)
+            return err_fail(err, RC_REJECT, 0, "headers: \"%s\" is reserved for the relay", name);
+    }
+    return RC_OK;
+}
+
+/* headers and created_at may be missing: the relay does without them. */
+enum rc outbox_explain_table(const char *table, enum rc rc, struct err *err)
+{
+    bool is_own = strcmp(table, "outbox") == 0;
+
+    if (rc == RC_OK || !err || err->code != DB_NO_SUCH_COLUMN || strstr(err->text, "'created_at'"))
+        return rc;
+    return err_fail(err, rc, DB_NO_SUCH_COLUMN,
+                    "not a tallybox outbox table: %s (%.120s): rename it, %s%s%s, and copy its "
+                    "rows into the new table: docs/outbox.md",
+                    table, err->text, is_own ? "run `tallybox migrate up" : "run `CREATE TABLE ",
+                    is_own ? "" : table, is_own ? "`" : " LIKE outbox`");
+}
+
 static enum rc check_text(const char *text, const char *name, size_t number, struct err *err)
 {
     size_t len = text ? strnlen(text, OUTBOX_TEXT_BYTES_MAX + 1) : 0;
@@ -163,7 +190,7 @@ enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event
         if (rc == RC_OK && taken == 1)
             rc = check_statement(db, &sql, done, err);
         if (rc == RC_OK)
-            rc = db_exec(db, sql.data, sql.len, NULL, err);
+            rc = outbox_explain_table(lane, db_exec(db, sql.data, sql.len, NULL, err), err);
         done += taken;
     }
     buf_done(&sql);

@@ -2,7 +2,6 @@
 #include "producer/lane_watch.h"
 
 #include "common/log.h"
-#include "outbox/outbox.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,15 +6,13 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lanes.h"
-#include "outbox/outbox.h"
 #include "producer/http/api.h"
 #include "producer/lane_watch.h"
+#include "producer/producer_mysql.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/task_intake.h"
-#include "producer/task/task_mysql.h"
-#include "producer/vote/commit.h"
-#include "producer/vote/vote_mysql.h"
+#include "producer/vote/committer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,13 +26,13 @@
 
 /* One shard of the queues: three workers, each with a connection. */
 struct shard {
-    struct vote_mysql *vote_store;
+    struct producer_mysql *vote_store;
     struct committer *committer;
     struct loop commit_loop;
-    struct vote_mysql *totals_store;
+    struct producer_mysql *totals_store;
     struct totals_reader *totals_reader;
     struct loop totals_loop;
-    struct task_mysql *task_store;
+    struct producer_mysql *task_store;
     struct task_intake *intake;
     struct loop task_loop;
 };
@@ -116,7 +114,7 @@ static enum rc make_committer(struct serve *serve, size_t number, struct err *er
 {
     const struct settings *settings = serve->env.settings;
     struct shard *shard = &serve->shards[number];
-    struct commit_config config = {
+    struct committer_config config = {
         .queue = serve->votes,
         .shard = number,
         .batch_votes_max = (size_t)settings->api.batch_votes_max,
@@ -126,12 +124,13 @@ static enum rc make_committer(struct serve *serve, size_t number, struct err *er
         .clock_us = os_now_us,
         .stop = serve->env.stop,
     };
-    enum rc rc = vote_mysql_open(&shard->vote_store, &settings->mysql,
-                                 settings->api.request_timeout_ms, settings->api.lane_count, err);
+    enum rc rc =
+        producer_mysql_open(&shard->vote_store, &settings->mysql, settings->api.request_timeout_ms,
+                            settings->api.lane_count, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = vote_mysql_ops(shard->vote_store);
+    config.store = producer_mysql_votes(shard->vote_store);
     rc = committer_open(&shard->committer, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -148,11 +147,11 @@ static enum rc make_totals_reader(struct serve *serve, size_t number, struct err
         .rng = os_random_u64,
         .stop = serve->env.stop,
     };
-    enum rc rc = vote_mysql_open(&shard->totals_store, &serve->env.settings->mysql, 0, 0, err);
+    enum rc rc = producer_mysql_open(&shard->totals_store, &serve->env.settings->mysql, 0, 0, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = vote_mysql_totals(shard->totals_store);
+    config.store = producer_mysql_totals(shard->totals_store);
     rc = totals_reader_open(&shard->totals_reader, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -171,11 +170,11 @@ static enum rc make_task_intake(struct serve *serve, size_t number, struct err *
         .rng = os_random_u64,
         .stop = serve->env.stop,
     };
-    enum rc rc = task_mysql_open(&shard->task_store, &serve->env.settings->mysql, err);
+    enum rc rc = producer_mysql_open(&shard->task_store, &serve->env.settings->mysql, 0, 0, err);
 
     if (rc != RC_OK)
         return rc;
-    config.store = task_mysql_ops(shard->task_store);
+    config.store = producer_mysql_tasks(shard->task_store);
     rc = task_intake_open(&shard->intake, &config, err);
     if (rc != RC_OK)
         return rc;
@@ -212,13 +211,13 @@ static void serve_close(void *role)
 
         loop_done(&shard->task_loop);
         task_intake_close(shard->intake);
-        task_mysql_close(shard->task_store);
+        producer_mysql_close(shard->task_store);
         loop_done(&shard->totals_loop);
         totals_reader_close(shard->totals_reader);
-        vote_mysql_close(shard->totals_store);
+        producer_mysql_close(shard->totals_store);
         loop_done(&shard->commit_loop);
         committer_close(shard->committer);
-        vote_mysql_close(shard->vote_store);
+        producer_mysql_close(shard->vote_store);
     }
     loop_done(&serve->watch_loop);
     lane_watch_done(&serve->lane_watch);
@@ -409,11 +408,11 @@ static void serve_join(void *role)
     queue_drop(serve->tasks);
     for (size_t i = 0; i < serve->shard_count; i++) {
         if (!queue_idle(serve->votes))
-            vote_mysql_interrupt(serve->shards[i].vote_store);
+            producer_mysql_interrupt(serve->shards[i].vote_store);
         if (!queue_idle(serve->reads))
-            vote_mysql_interrupt(serve->shards[i].totals_store);
+            producer_mysql_interrupt(serve->shards[i].totals_store);
         if (!queue_idle(serve->tasks))
-            task_mysql_interrupt(serve->shards[i].task_store);
+            producer_mysql_interrupt(serve->shards[i].task_store);
     }
     join_threads(serve);
     api_close(serve->api);

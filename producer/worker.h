@@ -8,7 +8,7 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 #include "producer/queue.h"
 
 #include <stdbool.h>

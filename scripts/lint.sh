@@ -16,7 +16,7 @@ Without a RULE all of them:
   layout    clang-format 14 would change nothing           (./dev format does it for you)
   layers    which file may include which, sizes of files and functions, and the check's own test
   sql       no text is put into a statement as it is; and the check's own test
-  events    log events are those of common/daemon/log_events.c; and the check's own test
+  events    log events are those of common/daemon/reference_command.c; and the check's own test
   words     no word that the glossary replaces; and the check's own test
   skips     tests/skips.txt can be read; and the check's own test
   scripts   shellcheck of all bash

@@ -2,16 +2,14 @@
 #include "common/config/config.h"
 
 #include "common/config/ini_file.h"
-#include "common/config/lane_sections.h"
-#include "common/config/place.h"
-#include "common/config/setting.h"
-#include "common/nearest.h"
+#include "common/config/secret_file.h"
+#include "common/config/sections.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +17,8 @@
 
 #define FOREIGN_DISTANCE 3 /* with more different letters, a variable is of another program */
 #define MASK "***"
-#define PLACE_COLUMN 43
 #define FILE_STANDARD "tallybox.ini"
+#define ROLE_KEY_SIZE (KAFKA_NAME_SIZE + LANE_SECTION_SIZE)
 
 _Static_assert(INI_LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
 
@@ -30,6 +28,10 @@ struct config {
     struct config_source *sources; /* one per entry of settings_table */
     struct config_source kafka_sources[KAFKA_PROPERTIES_MAX];
     struct lane_sections lanes; /* once all sources are read: in the order of settings.lanes */
+    /* What the password files of [mysql] and [sink] held when they were read last. */
+    char last_passwords[2][SETTING_TEXT_SIZE];
+    struct role_sections roles;
+    const char *role; /* for which the settings were read, or NULL; borrowed */
 };
 
 /* RC_FATAL: err names the section and the nearest known one, but no place. */
@@ -39,6 +41,8 @@ static enum rc check_section(const char *section, struct err *err)
 
     if (lane_section_is(section))
         return lane_section_check(section, err);
+    if (role_section_is(section))
+        return role_section_check(section, err);
     if (setting_section_find(section))
         return RC_OK;
     for (size_t i = 0; i < settings_sections_count; i++)
@@ -170,10 +174,87 @@ static enum rc on_section(void *ctx, const char *section, int line, struct err *
     return rc;
 }
 
+static struct config *make_config(void)
+{
+    struct config *config = calloc(1, sizeof(*config));
+
+    if (config)
+        config->sources = calloc(settings_table_count, sizeof(*config->sources));
+    if (config && config->sources)
+        return config;
+    free(config);
+    return NULL;
+}
+
+/* Checks a value of [role.NAME] for every process that reads the file, not for the role alone: a
+ * mistake shows at the first command after the file was changed. */
+static enum rc check_role_value(const struct config *config, const struct role_value *one,
+                                struct err *err)
+{
+    struct config *scratch = make_config();
+    enum rc rc;
+
+    if (!scratch)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    scratch->path = config->path;
+    rc = assign_value(scratch, one->section, one->key, one->value,
+                      (struct config_source){FROM_ROLE, one->line}, err);
+    scratch->path = NULL;
+    config_free(scratch);
+    return rc;
+}
+
+static enum rc take_role_value(struct config *config, const char *section, const char *key,
+                               const char *value, int line, struct err *err)
+{
+    const struct config_source source = {FROM_ROLE, line};
+    enum rc rc = role_sections_add(&config->roles, section, key, value, line, err);
+
+    if (rc == RC_OK)
+        return check_role_value(config, &config->roles.list[config->roles.count - 1], err);
+    place_blame(config->path, source, section, key, err);
+    return rc;
+}
+
 static enum rc on_value(void *ctx, const char *section, const char *key, const char *value,
                         int line, struct err *err)
 {
+    if (role_section_is(section))
+        return take_role_value(ctx, section, key, value, line, err);
     return assign_value(ctx, section, key, value, (struct config_source){FROM_FILE, line}, err);
+}
+
+/* A role's password takes the place of the password file of the other sections, and its password
+ * file the place of their password. */
+static void replace_other_password(struct config *config, const struct role_value *one)
+{
+    bool is_file = strcmp(one->key, "password_file") == 0;
+    const struct setting *other;
+
+    if (!is_file && strcmp(one->key, "password") != 0)
+        return;
+    other = setting_find(one->section, is_file ? "password" : "password_file");
+    if (!other || config->sources[other - settings_table].from == FROM_ROLE)
+        return;
+    ((char *)&config->settings)[other->offset] = '\0';
+    config->sources[other - settings_table] = (struct config_source){FROM_DEFAULT, 0};
+}
+
+static enum rc load_role(struct config *config, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; config->role && rc == RC_OK && i < config->roles.count; i++) {
+        const struct role_value *one = &config->roles.list[i];
+
+        if (strcmp(one->role, config->role) != 0)
+            continue;
+        rc = assign_value(config, one->section, one->key, one->value,
+                          (struct config_source){FROM_ROLE, one->line}, err);
+        if (rc == RC_OK)
+            replace_other_password(config, one);
+    }
+    return rc;
 }
 
 static enum rc load_file(struct config *config, const char *path, struct err *err)
@@ -243,6 +324,28 @@ static enum rc check_foreign(const char *name, struct err *err)
                     name, ours);
 }
 
+/* RC_FATAL: the variable means a setting of a role. lower is changed. */
+static enum rc check_role_variable(const char *name, char *lower, struct err *err)
+{
+    const size_t start = strlen("role_");
+    char *key;
+
+    for (size_t i = 0; i < settings_roles_count; i++) {
+        size_t len = strlen(settings_roles[i]);
+
+        if (strncmp(lower, "role_", start) == 0 &&
+            strncmp(lower + start, settings_roles[i], len) == 0 && lower[start + len] == '_' &&
+            find_environment_section(lower + start + len + 1, &key))
+            return err_fail(
+                err, RC_FATAL, 0,
+                "environment " ENVIRONMENT_PREFIX
+                "%.100s: sections of roles are for the settings file; set " ENVIRONMENT_PREFIX
+                "%.80s in the environment of that role's process",
+                name, name + start + len + 1);
+    }
+    return RC_OK;
+}
+
 static enum rc load_variable(struct config *config, const char *entry, struct err *err)
 {
     struct config_source source = {FROM_ENVIRONMENT, 0};
@@ -260,6 +363,8 @@ static enum rc load_variable(struct config *config, const char *entry, struct er
     for (size_t i = 0; i < sizeof(name); i++)
         lower[i] = (char)tolower((unsigned char)name[i]);
     section = find_environment_section(lower, &key);
+    if (!section && check_role_variable(name, lower, err) != RC_OK)
+        return RC_FATAL;
     if (!section)
         return check_foreign(name, err);
     if (!*key && lane_section_is(section))
@@ -295,20 +400,19 @@ static enum rc check_shown(const char *section, const char *key, struct err *err
                     section, key, kafka ? "" : ", in password_file", name);
 }
 
-/* The dot between section and key: of lane.NAME.key the second one. */
-static const char *find_dot(const char *text)
-{
-    return strchr(lane_section_is(text) ? text + strlen(SETTINGS_LANE_PREFIX) : text, '.');
-}
-
 static enum rc load_set(struct config *config, const char *text, struct err *err)
 {
-    const char *dot = find_dot(text);
+    const char *dot = place_find_dot(text);
     const char *equals = strchr(text, '=');
     char section[LANE_SECTION_SIZE];
     char key[KAFKA_NAME_SIZE];
     enum rc rc;
 
+    if (role_section_is(text))
+        return err_fail(err, RC_FATAL, 0,
+                        "--set %.*s: sections of roles are for the settings file; this process "
+                        "needs --set section.key=value alone",
+                        (int)strcspn(text, "="), text);
     if (lane_section_is(text) && equals && (!dot || dot > equals))
         return err_fail(err, RC_FATAL, 0, "--set %.*s: expected lane.NAME.key=value",
                         (int)strcspn(text, "="), text);
@@ -344,39 +448,6 @@ static enum rc fail_at_setting(struct config *config, const struct setting *sett
                        err);
 }
 
-/* Reads one line without its end. */
-static enum rc read_password(const char *path, char password[SETTING_TEXT_SIZE], struct err *err)
-{
-    char text[SETTING_TEXT_SIZE + 2]; /* a line end, and one byte that shows it is too long */
-    FILE *file = fopen(path, "r");
-    size_t len;
-    bool unread;
-
-    if (!file)
-        return err_fail(err, RC_FATAL, errno, "cannot open %.160s: %s", path, strerror(errno));
-    len = fread(text, 1, sizeof(text), file);
-    unread = ferror(file) != 0;
-    fclose(file);
-    if (unread)
-        return err_fail(err, RC_FATAL, 0, "cannot read %.160s; is it a file?", path);
-    if (len > 0 && len < sizeof(text) && text[len - 1] == '\n')
-        len--;
-    if (len > 0 && text[len - 1] == '\r')
-        len--;
-    if (len == 0)
-        return err_fail(err, RC_FATAL, 0, "%.160s is empty", path);
-    if (memchr(text, '\n', len) || memchr(text, '\0', len))
-        return err_fail(err, RC_FATAL, 0, "%.160s holds more than one line of text", path);
-    if (len >= SETTING_TEXT_SIZE)
-        return err_fail(err, RC_FATAL, 0,
-                        "%.160s is too long; expected a password of %d bytes "
-                        "at most",
-                        path, SETTING_TEXT_SIZE - 1);
-    memcpy(password, text, len);
-    password[len] = '\0';
-    return RC_OK;
-}
-
 /* Invariant: afterwards password is the one to log in with, from either source. */
 static enum rc complete_password(struct config *config, struct mysql_settings *mysql,
                                  const char *section, struct err *err)
@@ -393,7 +464,7 @@ static enum rc complete_password(struct config *config, struct mysql_settings *m
         err_set(err, "and %s.password (%s) are both set; expected one of them", section, place);
         return fail_at_setting(config, file, err);
     }
-    rc = read_password(mysql->password_file, mysql->password, err);
+    rc = secret_file_read_line(mysql->password_file, mysql->password, SETTING_TEXT_SIZE, err);
     if (rc != RC_OK)
         return fail_at_setting(config, file, err);
     get_source(config, password)->from = FROM_PASSWORD_FILE;
@@ -511,6 +582,8 @@ static enum rc complete_settings(struct config *config, struct err *err)
                                     *get_source(config, find_setting("relay", "lanes")), err);
     if (rc == RC_OK)
         rc = check_orders(config, err);
+    memcpy(config->last_passwords[0], settings->mysql.password, SETTING_TEXT_SIZE);
+    memcpy(config->last_passwords[1], settings->sink.password, SETTING_TEXT_SIZE);
     return rc;
 }
 
@@ -526,10 +599,6 @@ static const char *mask_property(const struct kafka_property *property)
 {
     return setting_is_secret_property(property->name) && *property->value ? MASK : property->value;
 }
-
-/* Called for every setting and property, section by section. */
-typedef void (*config_on_value)(void *ctx, const char *section, const char *key, const char *value,
-                                const char *place, bool is_number);
 
 static void each_property(const struct config *config, config_on_value on_each, void *ctx)
 {
@@ -574,111 +643,6 @@ static void each_lane(const struct config *config, config_on_value on_each, void
         lane_section_name(config->lanes.list[i].values.name, section);
         each_setting(config, &config->lanes.list[i], section, on_each, ctx);
     }
-}
-
-static void each_value(const struct config *config, config_on_value on_each, void *ctx)
-{
-    for (size_t s = 0; s < settings_sections_count; s++) {
-        const char *section = settings_sections[s].name;
-
-        if (strcmp(section, SETTINGS_KAFKA) == 0)
-            each_property(config, on_each, ctx);
-        else if (lane_section_is(section))
-            each_lane(config, on_each, ctx);
-        else
-            each_setting(config, NULL, section, on_each, ctx);
-    }
-}
-
-struct ini_print {
-    struct buf *out;
-    char section[LANE_SECTION_SIZE]; /* of the line before */
-};
-
-/* Certificates in the environment have line ends, which would end the printed line. */
-static void put_flat(struct buf *out, const char *text)
-{
-    for (; *text; text++)
-        buf_char(out, (unsigned char)*text < 0x20 ? ' ' : *text);
-}
-
-static void print_ini(void *ctx, const char *section, const char *key, const char *value,
-                      const char *place, bool is_number)
-{
-    struct ini_print *print = ctx;
-    size_t from;
-
-    (void)is_number;
-    if (strcmp(print->section, section) != 0)
-        buf_print(print->out, "%s[%s]\n", *print->section ? "\n" : "", section);
-    snprintf(print->section, sizeof(print->section), "%s", section);
-    from = print->out->len;
-    /* A ; after a blank begins a comment. */
-    buf_print(print->out, "%s =%s", key, *value == ';' ? "" : " ");
-    put_flat(print->out, value);
-    while (print->out->len < from + PLACE_COLUMN && !print->out->failed)
-        buf_char(print->out, ' ');
-    buf_print(print->out, " ; %s\n", place);
-}
-
-static void print_json(void *ctx, const char *section, const char *key, const char *value,
-                       const char *place, bool is_number)
-{
-    char name[KAFKA_NAME_SIZE + LANE_SECTION_SIZE];
-    json_t *shown = is_number ? json_integer(strtoll(value, NULL, 10)) : json_string(value);
-
-    /* A value that is not UTF-8 has no JSON. */
-    if (!shown)
-        shown = json_null();
-    snprintf(name, sizeof(name), "%s.%s", section, key);
-    json_object_set_new(ctx, name, json_pack("{s:o, s:s}", "value", shown, "source", place));
-}
-
-/* Text of any length as comment lines of 100 columns at most. */
-static void put_comment(struct buf *out, const char *text)
-{
-    size_t column = 0;
-
-    while (*text) {
-        size_t len = strcspn(text, " ");
-
-        if (column > 0 && column + 1 + len > 98) {
-            buf_char(out, '\n');
-            column = 0;
-        }
-        buf_text_put(out, column == 0 ? "# " : " ");
-        buf_put(out, text, len);
-        column += 1 + len;
-        text += len + strspn(text + len, " ");
-    }
-    buf_char(out, '\n');
-}
-
-static void print_default(const struct setting *setting, struct buf *out)
-{
-    struct buf comment = {0};
-
-    buf_text_put(&comment, setting->help);
-    if (setting->kind != SETTING_TEXT && setting->kind != SETTING_SECRET) {
-        buf_text_put(&comment, " (");
-        setting_put_range(setting, &comment);
-        buf_char(&comment, ')');
-    }
-    if (setting->live)
-        buf_text_put(&comment, " Live: SIGHUP changes it.");
-    put_comment(out, buf_text(&comment));
-    buf_done(&comment);
-    buf_print(out, "%s%s =%s%s\n\n", lane_section_is(setting->section) ? "# " : "", setting->key,
-              *setting->standard ? " " : "", setting->standard);
-}
-
-static void print_row(struct buf *out, const char *section, const char *key, const char *standard,
-                      const char *range, bool live, const char *help)
-{
-    buf_print(out, "| `%s.%s` | ", section, key);
-    if (*standard)
-        buf_print(out, "`%s`", standard);
-    buf_print(out, " | %s | %s | %s |\n", range, live ? "yes" : "", help);
 }
 
 static bool is_setting_same(const struct setting *setting, const void *a, const void *b)
@@ -731,22 +695,22 @@ static void report_lanes(const struct settings *was, const struct settings *now,
                 report_lane(&was->lanes[i], &now->lanes[n], on_change, ctx);
 }
 
-enum rc config_load(struct config **out, const char *path, const char *const *sets, size_t count,
-                    const char *const *environ_entries, struct err *err)
+enum rc config_load(struct config **out, const char *role, const char *path,
+                    const char *const *sets, size_t count, const char *const *environ_entries,
+                    struct err *err)
 {
-    struct config *config = calloc(1, sizeof(*config));
+    struct config *config = make_config();
     enum rc rc;
 
     *out = NULL;
-    if (config)
-        config->sources = calloc(settings_table_count, sizeof(*config->sources));
-    if (!config || !config->sources) {
-        free(config);
+    if (!config)
         return err_fail(err, RC_FATAL, 0, "out of memory");
-    }
+    config->role = role;
     rc = load_defaults(config, err);
     if (rc == RC_OK)
         rc = load_file(config, path, err);
+    if (rc == RC_OK)
+        rc = load_role(config, err);
     for (size_t i = 0; rc == RC_OK && environ_entries && environ_entries[i]; i++)
         rc = load_variable(config, environ_entries[i], err);
     for (size_t i = 0; rc == RC_OK && i < count; i++)
@@ -764,9 +728,15 @@ void config_free(struct config *config)
 {
     if (!config)
         return;
+    role_sections_done(&config->roles);
     free(config->path);
     free(config->sources);
     free(config);
+}
+
+const char *config_file(const struct config *config)
+{
+    return config->path;
 }
 
 const struct settings *config_settings(const struct config *config)
@@ -774,77 +744,83 @@ const struct settings *config_settings(const struct config *config)
     return &config->settings;
 }
 
-void config_print(const struct config *config, struct buf *out)
+static const char *mask_role_value(const struct role_value *one)
 {
-    struct ini_print print = {out, ""};
+    const struct setting *setting = setting_find(one->section, one->key);
+    bool secret = setting ? setting->kind == SETTING_SECRET : setting_is_secret_property(one->key);
 
-    each_value(config, print_ini, &print);
+    return secret && *one->value ? MASK : one->value;
 }
 
-void config_print_json(const struct config *config, struct buf *out)
+static void each_role_value(const struct config *config, config_on_value on_each, void *ctx)
 {
-    json_t *all = json_object();
-    char *text;
+    for (size_t i = 0; i < config->roles.count; i++) {
+        const struct role_value *one = &config->roles.list[i];
+        char key[ROLE_KEY_SIZE];
+        char place[PLACE_SIZE];
 
-    each_value(config, print_json, all);
-    text = json_dumps(all, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    if (text)
-        buf_print(out, "%s\n", text);
-    else
-        out->failed = true;
-    free(text);
-    json_decref(all);
+        snprintf(key, sizeof(key), "%s.%s", one->section, one->key);
+        place_put(config->path, (struct config_source){FROM_ROLE, one->line}, one->heading, key,
+                  place);
+        on_each(ctx, one->heading, key, mask_role_value(one), place, false);
+    }
 }
 
-void config_print_defaults(struct buf *out)
+bool config_has_role(const struct config *config, const char *role)
 {
-    put_comment(out, "tallybox: every setting with its default.");
-    put_comment(
-        out, "What is set in this file gives way to the environment (TALLYBOX_RELAY_LEASE_MS) and "
-             "that to the command line (--set relay.lease_ms=...).");
-    put_comment(out, "A ; or # at the start of a line, or a ; behind a blank, begins a comment.");
+    for (size_t i = 0; i < config->roles.count; i++)
+        if (strcmp(config->roles.list[i].role, role) == 0)
+            return true;
+    return false;
+}
+
+void config_each_value(const struct config *config, config_on_value on_each, void *ctx)
+{
     for (size_t s = 0; s < settings_sections_count; s++) {
         const char *section = settings_sections[s].name;
 
-        if (s == 0)
-            buf_char(out, '\n');
-        put_comment(out, settings_sections[s].about);
-        /* Only the operator knows the names of the lanes. */
-        buf_print(out, "%s[%s]\n\n", lane_section_is(section) ? "# " : "", section);
         if (strcmp(section, SETTINGS_KAFKA) == 0)
-            buf_print(out, "%s = %s\n\n", SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD);
-        for (size_t i = 0; i < settings_table_count; i++)
-            if (strcmp(settings_table[i].section, section) == 0)
-                print_default(&settings_table[i], out);
+            each_property(config, on_each, ctx);
+        else if (lane_section_is(section))
+            each_lane(config, on_each, ctx);
+        else if (!role_section_is(section))
+            each_setting(config, NULL, section, on_each, ctx);
+        else if (!config->role)
+            each_role_value(config, on_each, ctx);
     }
-    /* Removes the last blank line. */
-    buf_cut(out, out->len > 0 ? out->len - 1 : 0);
 }
 
-void config_print_table(struct buf *out)
+/* The section [mysql] or [sink] that the setting belongs to, or NULL. */
+static const struct mysql_settings *get_side(const struct settings *settings,
+                                             const struct setting *setting)
 {
-    buf_text_put(out,
-                 "| setting | default | range | live | what |\n| --- | --- | --- | --- | --- |\n");
-    for (size_t s = 0; s < settings_sections_count; s++) {
-        const struct settings_section *section = &settings_sections[s];
+    if (strcmp(setting->section, "mysql") == 0)
+        return &settings->mysql;
+    return strcmp(setting->section, "sink") == 0 ? &settings->sink : NULL;
+}
 
-        if (strcmp(section->name, SETTINGS_KAFKA) == 0) {
-            print_row(out, SETTINGS_KAFKA, SETTINGS_KAFKA_SERVERS, SETTINGS_KAFKA_SERVERS_STANDARD,
-                      "host:port,...", false, "Brokers to start from.");
-            print_row(out, SETTINGS_KAFKA, "*", "", "text", false, section->about);
-        }
-        for (size_t i = 0; i < settings_table_count; i++) {
-            const struct setting *setting = &settings_table[i];
-            struct buf range = {0};
+/* A password that a file holds is in force without a restart: each connection reads the file. The
+ * settings keep the password of the start, because other threads read them. */
+static bool is_file_password(const struct config *config, const struct config *fresh,
+                             const struct setting *setting)
+{
+    const struct mysql_settings *was = get_side(&config->settings, setting);
+    const struct mysql_settings *now = get_side(&fresh->settings, setting);
 
-            if (strcmp(setting->section, section->name) != 0)
-                continue;
-            setting_put_range(setting, &range);
-            print_row(out, setting->section, setting->key, setting->standard, buf_text(&range),
-                      setting->live, setting->help);
-            buf_done(&range);
-        }
-    }
+    return was && now && setting->kind == SETTING_SECRET && *was->password_file &&
+           strcmp(was->password_file, now->password_file) == 0;
+}
+
+static void take_file_password(struct config *config, const struct config *fresh,
+                               const struct setting *setting, config_on_change on_change, void *ctx)
+{
+    const struct mysql_settings *now = get_side(&fresh->settings, setting);
+    char *last = config->last_passwords[now == &fresh->settings.sink];
+
+    if (!now || strcmp(last, now->password) == 0)
+        return;
+    memcpy(last, now->password, SETTING_TEXT_SIZE);
+    on_change(ctx, &(struct config_change){setting->section, setting->key, true, MASK, MASK});
 }
 
 void config_take_live(struct config *config, const struct config *fresh, config_on_change on_change,
@@ -857,6 +833,10 @@ void config_take_live(struct config *config, const struct config *fresh, config_
         struct buf was = {0};
         struct buf now = {0};
 
+        if (is_file_password(config, fresh, setting)) {
+            take_file_password(config, fresh, setting, on_change, ctx);
+            continue;
+        }
         if (lane_section_is(setting->section) ||
             is_setting_same(setting, &config->settings, &fresh->settings))
             continue;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads settings: the defaults of the table, then one INI file, then TALLYBOX_SECTION_KEY from the
- * environment, then --set section.key=value. A later source replaces an earlier one. The error for
- * an unknown key, a bad value or a value out of range names the place, what was expected and the
- * nearest known key. Main thread only. */
+/* Reads settings: the defaults of the table, then one INI file, then its section [role.NAME] of the
+ * role that reads, then TALLYBOX_SECTION_KEY from the environment, then --set section.key=value. A
+ * later source replaces an earlier one. The error for an unknown key, a bad value or a value out of
+ * range names the place, what was expected and the nearest known key. Main thread only. */
 #ifndef COMMON_CONFIG_CONFIG_H
 #define COMMON_CONFIG_CONFIG_H
 
-#include "common/buf.h"
 #include "common/config/settings.h"
 
 #include <stdbool.h>
@@ -15,26 +14,32 @@
 /* The settings, and the source of each value. */
 struct config;
 
-/* Reads all sources. path: NULL for ./tallybox.ini, which may be missing. sets: count texts
- * "section.key=value", borrowed for the call. environ_entries: a NULL-ended array of "NAME=value",
- * or NULL. On RC_OK the caller owns *out until config_free(). On RC_FATAL err names the place, and
- * *out is NULL. */
-enum rc config_load(struct config **out, const char *path, const char *const *sets, size_t count,
-                    const char *const *environ_entries, struct err *err);
+/* Reads all sources. role: whose section [role.NAME] counts, or NULL; the sections of other roles
+ * are checked, one value at a time. path: NULL for ./tallybox.ini, which may be missing. sets:
+ * count texts "section.key=value", borrowed for the call. environ_entries: a NULL-ended array of
+ * "NAME=value", or NULL. On RC_OK the caller owns *out until config_free(). On RC_FATAL err names
+ * the place, and *out is NULL. */
+enum rc config_load(struct config **out, const char *role, const char *path,
+                    const char *const *sets, size_t count, const char *const *environ_entries,
+                    struct err *err);
 void config_free(struct config *config);
+
+/* Whether the file has a value for this role. */
+bool config_has_role(const struct config *config, const char *role);
+
+/* The path of the file that was read, or NULL: there was none. It lives as long as the config. */
+const char *config_file(const struct config *config);
 
 /* The settings. They live as long as the config. */
 const struct settings *config_settings(const struct config *config);
 
-/* Appends every effective setting with its source and with secrets masked: as an INI file with
- * comments, or as JSON ({"section.key":{"value","source"}}). */
-void config_print(const struct config *config, struct buf *out);
-void config_print_json(const struct config *config, struct buf *out);
+/* Gets every effective setting and property of librdkafka, section by section, with secrets masked
+ * and the place that it came from; and, if the config is of no role, the values of all sections
+ * [role.NAME], with keys like "admin.listen". The texts live for the call. */
+typedef void (*config_on_value)(void *ctx, const char *section, const char *key, const char *value,
+                                const char *place, bool is_number);
 
-/* Appends a complete file with comments and the defaults, or the same table as Markdown for
- * docs/settings.md. */
-void config_print_defaults(struct buf *out);
-void config_print_table(struct buf *out);
+void config_each_value(const struct config *config, config_on_value on_each, void *ctx);
 
 /* A setting whose value differs in a config that was read later. */
 struct config_change {

@@ -12,15 +12,16 @@
 /* Called in the order of the file. A result other than RC_OK ends the reading. The texts live for
  * the call. */
 struct ini_handler {
-    /* line: from 1. err: what is wrong, without the place. */
+    /* line: from 1. err: what is wrong; ini_file_read() adds file and line. */
     enum rc (*on_section)(void *ctx, const char *section, int line, struct err *err);
-    /* err: what is wrong, with the place. */
+    /* err is passed on as it is: the handler adds file and line. */
     enum rc (*on_value)(void *ctx, const char *section, const char *key, const char *value,
                         int line, struct err *err);
     void *ctx;
 };
 
-/* Reads the whole file. name: of the file, for error texts. RC_FATAL: err names the line. */
+/* Reads the whole file. name: of the file, for error texts. RC_FATAL: on_section() failed, or the
+ * file cannot be read as an INI file; err names the line. Otherwise the result of on_value(). */
 enum rc ini_file_read(FILE *file, const char *name, const struct ini_handler *handler,
                       struct err *err);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/secret_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,4 +83,42 @@ void secret_file_forget(struct buf *text)
     if (text->data)
         OPENSSL_cleanse(text->data, text->size);
     buf_done(text);
+}
+
+/* The file is read with two bytes more than a line may have: its end, and one that shows that it is
+ * too long. */
+enum rc secret_file_read_line(const char *path, char *line, size_t size, struct err *err)
+{
+    char text[SECRET_FILE_LINE_SIZE + 2];
+    FILE *file = fopen(path, "r");
+    size_t len;
+    bool unread;
+    enum rc rc = RC_OK;
+
+    assert(size <= SECRET_FILE_LINE_SIZE);
+    if (!file)
+        return err_fail(err, RC_FATAL, errno, "cannot open %.160s: %s", path, strerror(errno));
+    len = fread(text, 1, size + 2, file);
+    unread = ferror(file) != 0;
+    fclose(file);
+    if (unread)
+        return err_fail(err, RC_FATAL, 0, "cannot read %.160s; is it a file?", path);
+    if (len > 0 && len < size + 2 && text[len - 1] == '\n')
+        len--;
+    if (len > 0 && text[len - 1] == '\r')
+        len--;
+    if (len == 0)
+        rc = err_fail(err, RC_FATAL, 0, "%.160s is empty", path);
+    else if (memchr(text, '\n', len) || memchr(text, '\0', len))
+        rc = err_fail(err, RC_FATAL, 0, "%.160s holds more than one line of text", path);
+    else if (len >= size)
+        rc = err_fail(err, RC_FATAL, 0,
+                      "%.160s is too long; expected a password of %zu bytes at most", path,
+                      size - 1);
+    if (rc == RC_OK) {
+        memcpy(line, text, len);
+        line[len] = '\0';
+    }
+    OPENSSL_cleanse(text, sizeof(text));
+    return rc;
 }

@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/settings.h"
 
-/* The first six members of an entry. The macros derive the texts and the place from one name. */
+#include "common/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_BYTES_MAX 64   /* of a table or an aggregate type */
+#define TOPIC_BYTES_MAX 249 /* Kafka's own bound */
+#define HOST_BYTES_MAX 253  /* DNS's own bound */
+#define TOPIC_MARKS "._-"   /* allowed in a topic beside letters and digits */
+
+#define TO_SHOW "%.60s" /* at most so much of a bad value is in an error */
+
+/* section, key, kind, live, offset and size of an entry. The macros derive the texts and the place
+ * from one name. */
 #define AT(place) offsetof(struct settings, place), sizeof(((struct settings *)NULL)->place)
 #define ENTRY(section, key, kind) #section, #key, kind, false, AT(section.key)
 /* Only an atomic number may change while other threads read it. Anything else does not compile. */
@@ -36,8 +51,19 @@ const struct settings_section settings_sections[] = {
     {"housekeep", "tallybox housekeep: creates and drops partitions, deletes old rows."},
     {"admin", "Health, readiness and metrics of every long-running command."},
     {"log", "The log on standard error: one line per event."},
+    {SETTINGS_ROLE,
+     "Settings for one role alone, as section.key = value: admin.listen, mysql.user ... They "
+     "override the other sections, wherever they are in the file. NAME is run, serve (also for "
+     "tallybox vote), relay, retry, retry_admin (tallybox retry ACTION), consume, rollup, "
+     "housekeep, status, verify, dead, lanes or migrate."},
 };
 const size_t settings_sections_count = sizeof(settings_sections) / sizeof(settings_sections[0]);
+
+/* A name that begins another one comes after it: variables of the environment are split by them. */
+const char *const settings_roles[] = {"run",     "serve",  "relay",     "retry_admin", "retry",
+                                      "consume", "rollup", "housekeep", "status",      "verify",
+                                      "dead",    "lanes",  "migrate"};
+const size_t settings_roles_count = sizeof(settings_roles) / sizeof(settings_roles[0]);
 
 const struct setting settings_table[] = {
     {TEXT(mysql, host), "127.0.0.1", 1, 0, NULL, "Host name or address of the server."},
@@ -45,7 +71,8 @@ const struct setting settings_table[] = {
     {TEXT(mysql, socket), "", 0, 0, NULL, "Unix socket, used instead of host and port when set."},
     {TEXT(mysql, user), "tallybox", 1, 0, NULL, "Account to log in with."},
     {SECRET(mysql, password), "", 0, 0, NULL, "Password of the account."},
-    {TEXT(mysql, password_file), "", 0, 0, NULL, "File that holds the password in one line."},
+    {TEXT(mysql, password_file), "", 0, 0, NULL,
+     "File that holds the password in one line. It is read again for each connection."},
     {TEXT(mysql, database), "tallybox", 1, 64, NULL, "Database (schema) that holds the tables."},
     {CHOICE(mysql, tls), "auto", 0, 0, "auto|off|on|verify",
      "Encrypt the connection (on), and check the server's name and certificate (verify); auto: "
@@ -56,6 +83,9 @@ const struct setting settings_table[] = {
      "Longest wait for a connection, in milliseconds."},
     {NUMBER(mysql, query_timeout_ms), "30000", 100, 3600000, NULL,
      "Longest wait for the answer to one statement, in milliseconds."},
+    {NUMBER(mysql, auth_wait_ms), "60000", 0, 86400000, NULL,
+     "How long a role keeps trying while the server refuses its password, in milliseconds; then "
+     "the process ends with exit code 1."},
 
     {TEXT(sink, host), "", 0, 0, NULL, "Host name or address of the server; empty: as in [mysql]."},
     {NUMBER(sink, port), "-1", -1, 65535, NULL, "TCP port of the server; -1: as in [mysql]."},
@@ -73,6 +103,9 @@ const struct setting settings_table[] = {
      "Longest wait for a connection, in milliseconds; -1: as in [mysql]."},
     {NUMBER(sink, query_timeout_ms), "-1", -1, 3600000, NULL,
      "Longest wait for one statement, in milliseconds; -1: as in [mysql]."},
+    {NUMBER(sink, auth_wait_ms), "-1", -1, 86400000, NULL,
+     "How long a role keeps trying while the server refuses its password, in milliseconds; -1: as "
+     "in [mysql]."},
 
     {LISTEN(api, listen), "127.0.0.1:8080", 0, 0, NULL,
      "Address and port of the API; port 0 chooses a free port."},
@@ -137,8 +170,10 @@ const struct setting settings_table[] = {
     {NUMBER(relay, read_rows_max), "3000", 1, 100000, NULL, "Most rows read with one statement."},
     {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
      "Most bytes of rows kept from one read; the other rows are read again."},
-    {NUMBER(relay, row_bytes_max), "1000000", 1024, 67108864, NULL,
-     "Largest row that is published, in bytes; a larger one diverts its key."},
+    {NUMBER(relay, row_bytes_max), "1000000", 1024, 16777216, NULL,
+     "Largest key and value of a record together, in bytes, of an outbox row and of a `kafka` "
+     "task. A "
+     "larger row diverts its key, and a larger task is refused."},
     {NUMBER(relay, window_rows_max), "100000", 1, 10000000, NULL,
      "Most rows of one lane that were read and are not yet acknowledged and deleted."},
     {LIVE_NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
@@ -152,10 +187,11 @@ const struct setting settings_table[] = {
      "Longest time a published row waits for others to be deleted with it, in milliseconds."},
     {NUMBER(relay, gap_wait_ms), "30000", 1000, 86400000, NULL,
      "How long the relay waits for a missing seq if it cannot see the transactions of other "
-     "accounts, in milliseconds. An open transaction keeps a gap open for up to 20 times this."},
+     "accounts, in milliseconds. An open transaction keeps a gap open for up to 20 times this, and "
+     "longer while its uncommitted row is in the gap."},
     {NUMBER(relay, gap_wait_multi_ms), "600000", 1000, 86400000, NULL,
-     "The same if several nodes of a cluster accept writes (Galera, group replication with several "
-     "primaries), in milliseconds."},
+     "Shortest age at which a gap is closed if several nodes of a cluster accept writes (Galera, "
+     "group replication with several primaries), in milliseconds."},
     {NUMBER(relay, gaps_max), "4096", 16, 1000000, NULL,
      "Most gaps (ranges of missing seqs) watched at the same time. If there are more, the closest "
      "gaps are merged: reading gets slower, no row is lost."},
@@ -217,8 +253,9 @@ const struct setting settings_table[] = {
      "Programs that the handler exec may start, as absolute paths separated by commas; empty: "
      "none."},
 
-    {TEXT(consumer, group), "tallybox", 1, 128, NULL,
-     "Kafka consumer group; its progress is stored under this name."},
+    {TEXT(consumer, group), "", 0, 128, NULL,
+     "Kafka consumer group; its progress is stored under this name. Empty: tallybox- and the id "
+     "of the installation, which tallybox migrate made."},
     {ENTRY(consumer, topics, SETTING_TOPICS), "vote-events", 0, 0, NULL,
      "Topics to read, separated by commas."},
     {CHOICE(consumer, votes_from), "tallybox", 0, 0, "tallybox|anyone",
@@ -235,18 +272,20 @@ const struct setting settings_table[] = {
     {NUMBER(consumer, appliers), "1", 1, 64, NULL,
      "Threads that apply batches, each with its connection."},
     {LIVE_NUMBER(consumer, dead_max), "10000", 0, 1000000000, NULL,
-     "Most undecided dead records of one partition; the next one stops the partition. 0: no "
-     "limit."},
+     "Once a partition has this many undecided dead records, the next batch with one stops it; "
+     "the count may exceed the limit by one batch. 0: no limit."},
 
     {LIVE_NUMBER(rollup, interval_ms), "3600000", 1000, 86400000, NULL,
-     "Time between two roll-ups, in milliseconds."},
+     "Roll-ups begin at multiples of this since 1970 (UTC), in milliseconds; one makes up for all "
+     "that were missed."},
     {NUMBER(rollup, batch_rows_max), "1000", 1, 100000, NULL,
      "Contents rolled up in one transaction."},
     {NUMBER(rollup, overlap_ms), "600000", 0, 86400000, NULL,
      "Overlap of a roll-up with the one before it, in milliseconds."},
 
     {LIVE_NUMBER(housekeep, interval_ms), "3600000", 1000, 86400000, NULL,
-     "Time between two rounds, in milliseconds."},
+     "Rounds begin at multiples of this since 1970 (UTC), in milliseconds; one makes up for all "
+     "that were missed."},
     {LIVE_NUMBER(housekeep, months_ahead), "12", 1, 120, NULL,
      "Months for which vote_document has partitions in advance."},
     {LIVE_NUMBER(housekeep, keep_months), "0", 0, 1200, NULL,
@@ -271,8 +310,9 @@ const struct setting settings_table[] = {
      "Days that tasks of the retry queue are kept after their end, with their attempts; 0: for "
      "ever."},
 
-    {LISTEN(admin, listen), "127.0.0.1:9464", 0, 0, "off",
-     "Address and port of /healthz, /readyz and /metrics; port 0 chooses a free port."},
+    {ENTRY(admin, listen, SETTING_LISTEN_NEXT), "127.0.0.1:9464+", 0, 0, "off",
+     "Address and port of /healthz, /readyz and /metrics; with a + the first free port from this "
+     "one on, of 100; port 0 chooses a free port."},
     {ENTRY(admin, hosts, SETTING_HOSTS), "", 0, 0, NULL,
      "Names under which these pages are called, as in api.hosts; /healthz answers to every name."},
     {TEXT(admin, token_file), "", 0, 0, NULL,
@@ -299,3 +339,395 @@ const struct setting settings_table[] = {
      "Lowest level of the lines that are written."},
 };
 const size_t settings_table_count = sizeof(settings_table) / sizeof(settings_table[0]);
+
+/* All sections lane.NAME are described by one. */
+static const char *map_section(const char *section)
+{
+    return strncmp(section, SETTINGS_LANE_PREFIX, strlen(SETTINGS_LANE_PREFIX)) == 0 ? SETTINGS_LANE
+                                                                                     : section;
+}
+
+const struct setting *setting_find(const char *section, const char *key)
+{
+    section = map_section(section);
+    for (size_t i = 0; i < settings_table_count; i++)
+        if (strcmp(settings_table[i].section, section) == 0 &&
+            strcmp(settings_table[i].key, key) == 0)
+            return &settings_table[i];
+    return NULL;
+}
+
+const struct settings_section *setting_section_find(const char *section)
+{
+    section = map_section(section);
+    for (size_t i = 0; i < settings_sections_count; i++)
+        if (strcmp(settings_sections[i].name, section) == 0)
+            return &settings_sections[i];
+    return NULL;
+}
+
+const char *setting_text(const struct setting *setting, const void *base)
+{
+    return (const char *)base + setting->offset;
+}
+
+int64_t setting_number(const struct setting *setting, const void *base)
+{
+    int64_t value;
+
+    memcpy(&value, (const char *)base + setting->offset, sizeof(value));
+    return value;
+}
+
+static enum rc store_text(const struct setting *setting, void *base, const char *text,
+                          struct err *err)
+{
+    size_t len = strlen(text);
+    size_t high = setting->high > 0 ? (size_t)setting->high : setting->size - 1;
+
+    if (len < (size_t)setting->low)
+        return err_fail(err, RC_FATAL, 0, "must not be empty");
+    if (len > high)
+        return err_fail(err, RC_FATAL, 0, "is %zu bytes long; expected %zu at most", len, high);
+    memcpy((char *)base + setting->offset, text, len + 1);
+    return RC_OK;
+}
+
+static enum rc store_number(const struct setting *setting, void *base, const char *text,
+                            struct err *err)
+{
+    char *end;
+    long long value;
+    int64_t number;
+
+    errno = 0;
+    value = strtoll(text, &end, 10);
+    /* strtoll() accepts blanks and "+5"; settings do not. */
+    if (!*text || *end || (*text != '-' && (*text < '0' || *text > '9')))
+        return err_fail(err, RC_FATAL, 0,
+                        "\"" TO_SHOW "\" is not a whole number; expected %" PRId64 "..%" PRId64,
+                        text, setting->low, setting->high);
+    if (errno == ERANGE || value < setting->low || value > setting->high)
+        return err_fail(err, RC_FATAL, 0,
+                        TO_SHOW " is out of range; expected %" PRId64 "..%" PRId64, text,
+                        setting->low, setting->high);
+    number = value;
+    memcpy((char *)base + setting->offset, &number, sizeof(number));
+    return RC_OK;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t len;
+
+    for (const char *word; choices && (word = list_next(&choices, '|', &len));)
+        if (strlen(text) == len && memcmp(word, text, len) == 0)
+            return true;
+    return false;
+}
+
+static bool is_name(const char *text, size_t len, const char *more, size_t bytes_max)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        if (!alnum && (c == '\0' || !strchr(more, c)))
+            return false;
+    }
+    return len > 0 && len <= bytes_max;
+}
+
+static bool is_table_name(const char *text, size_t len)
+{
+    return is_name(text, len, "_", NAME_BYTES_MAX);
+}
+
+/* Without capitals, so that a variable of the environment can name a lane. */
+bool setting_is_lane_name(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] >= 'A' && text[i] <= 'Z')
+            return false;
+    return is_table_name(text, len);
+}
+
+static bool is_topic(const char *text, size_t len)
+{
+    bool dots = (len == 1 && *text == '.') || (len == 2 && memcmp(text, "..", 2) == 0);
+
+    return !dots && is_name(text, len, TOPIC_MARKS, TOPIC_BYTES_MAX);
+}
+
+static bool is_topic_pair(const char *text, size_t len)
+{
+    const char *equals = memchr(text, '=', len);
+    size_t name_len;
+
+    if (!equals)
+        return false;
+    name_len = (size_t)(equals - text);
+    return is_name(text, name_len, TOPIC_MARKS, NAME_BYTES_MAX) &&
+           is_topic(equals + 1, len - name_len - 1);
+}
+
+/* name, *.suffix or [IPv6 address], and :port if need be. */
+static bool is_host(const char *text, size_t len)
+{
+    static const char digits[] = "0123456789";
+    const char *colon = memchr(text, ':', len);
+    size_t name_len = colon ? (size_t)(colon - text) : len;
+
+    if (len == 0 || name_len == 0)
+        return false;
+    if (*text == '[') {
+        const char *end = memchr(text, ']', len);
+
+        name_len = end ? (size_t)(end - text) + 1 : 0;
+        colon = end && name_len < len ? end + 1 : NULL;
+        if (!end || strspn(text + 1, "0123456789abcdefABCDEF:.") != name_len - 2 || name_len < 4)
+            return false;
+    } else {
+        size_t from = name_len > 2 && memcmp(text, "*.", 2) == 0 ? 2 : 0;
+
+        if (text[from] == '.' || !is_name(text + from, name_len - from, "-.", HOST_BYTES_MAX))
+            return false;
+    }
+    if (!colon)
+        return name_len == len;
+    len -= name_len + 1;
+    return *colon == ':' && len > 0 && len <= 5 && strspn(colon + 1, digits) >= len &&
+           strtol(colon + 1, NULL, 10) >= 1 && strtol(colon + 1, NULL, 10) <= 65535;
+}
+
+static bool is_path(const char *text, size_t len)
+{
+    return len > 1 && *text == '/' && text[len - 1] != '/';
+}
+
+/* address:port, with an IPv6 address in brackets; a + may follow the port if plus. */
+static bool is_listen(const char *text, bool plus)
+{
+    const char *colon = strrchr(text, ':');
+    const char *port = colon ? colon + 1 : "";
+    size_t digits = strspn(port, "0123456789");
+    size_t len = colon ? (size_t)(colon - text) : 0;
+
+    if (len == 0 || digits == 0 || digits > 5 || strtol(port, NULL, 10) > 65535)
+        return false;
+    if (port[digits] && !(plus && strcmp(port + digits, "+") == 0 && strtol(port, NULL, 10) > 0))
+        return false;
+    if (*text == '[')
+        return len > 2 && text[len - 1] == ']' &&
+               strspn(text + 1, "0123456789abcdefABCDEF:.%") == len - 2;
+    return strcspn(text, ": \t/") == len;
+}
+
+/* Removes the blanks around the parts of a list, so that readers of the setting find none. A blank
+ * inside a part stays and makes it invalid: "a b" is not "ab". */
+static void squeeze_blanks(char *to, size_t size, const char *text)
+{
+    static const char blanks[] = " \t";
+    static const char marks[] = ",=";
+    size_t len = 0;
+
+    for (; *text && len + 1 < size; text++) {
+        const char *next = text + strspn(text, blanks);
+        bool at_edge = len == 0 || strchr(marks, to[len - 1]) || !*next || strchr(marks, *next);
+
+        if (next == text || !at_edge)
+            to[len++] = *text;
+    }
+    to[len] = '\0';
+}
+
+static bool is_part_twice(const char *list, const char *part, size_t len, char until)
+{
+    const char *stop = memchr(part, until, len);
+    size_t name_len = stop ? (size_t)(stop - part) : len;
+    size_t other_len;
+
+    for (const char *other; (other = list_next(&list, ',', &other_len)) && other < part;) {
+        const char *end = memchr(other, until, other_len);
+
+        if (end)
+            other_len = (size_t)(end - other);
+        if (other_len == name_len && memcmp(other, part, name_len) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum rc store_list(const struct setting *setting, void *base, const char *text,
+                          bool (*is_part)(const char *, size_t), const char *expected,
+                          struct err *err)
+{
+    char list[SETTING_LIST_SIZE] = "";
+    const char *rest = list;
+    size_t len;
+
+    if (strlen(text) >= sizeof(list) || strlen(text) >= setting->size)
+        return store_text(setting, base, text, err);
+    squeeze_blanks(list, sizeof(list), text);
+    for (const char *part; (part = list_next(&rest, ',', &len));) {
+        if (!is_part(part, len))
+            return err_fail(err, RC_FATAL, 0, "\"%.*s\" is not %s", len > 60 ? 60 : (int)len, part,
+                            expected);
+        if (is_part_twice(list, part, len, setting->kind == SETTING_TOPIC_MAP ? '=' : ','))
+            return err_fail(err, RC_FATAL, 0, "\"%.*s\" is there twice", len > 60 ? 60 : (int)len,
+                            part);
+    }
+    return store_text(setting, base, list, err);
+}
+
+enum rc setting_store(const struct setting *setting, void *base, const char *text, struct err *err)
+{
+    switch (setting->kind) {
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        return store_text(setting, base, text, err);
+    case SETTING_NUMBER:
+        return store_number(setting, base, text, err);
+    case SETTING_CHOICE:
+        if (is_choice(setting->choices, text))
+            return store_text(setting, base, text, err);
+        return err_fail(err, RC_FATAL, 0, "\"" TO_SHOW "\" is not one of: %s", text,
+                        setting->choices);
+    case SETTING_LISTEN:
+    case SETTING_LISTEN_NEXT:
+        if (is_choice(setting->choices, text) ||
+            is_listen(text, setting->kind == SETTING_LISTEN_NEXT))
+            return store_text(setting, base, text, err);
+        return err_fail(err, RC_FATAL, 0,
+                        "\"" TO_SHOW "\" is not an address and port; expected 127.0.0.1:8080, "
+                        "[::1]:8080 or the like%s%s",
+                        text, setting->choices ? ", or " : "",
+                        setting->choices ? setting->choices : "");
+    case SETTING_TABLE:
+        if (is_table_name(text, strlen(text)))
+            return store_text(setting, base, text, err);
+        return err_fail(err, RC_FATAL, 0,
+                        "\"" TO_SHOW "\" is not the name of a table; expected letters, digits and "
+                        "_, %d at most",
+                        text, NAME_BYTES_MAX);
+    case SETTING_LANES:
+        return store_list(setting, base, text, setting_is_lane_name,
+                          SETTING_LANE_EXPECTED ", separated by commas", err);
+    case SETTING_TOPICS:
+        return store_list(setting, base, text, is_topic,
+                          "a topic; expected letters, digits and ._-, separated by commas", err);
+    case SETTING_TOPIC_MAP:
+        if (!*text)
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_topic_pair,
+                          "a type and its topic; expected type=topic,type=topic", err);
+    case SETTING_HOSTS:
+        if (!*text)
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_host,
+                          "a host; expected name, name:port or *.suffix, separated by commas", err);
+    case SETTING_PATHS:
+        if (!*text)
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_path,
+                          "an absolute path; expected /folder/program, separated by commas", err);
+    case SETTING_TOPIC_PREFIX:
+        if (!*text || is_name(text, strlen(text), TOPIC_MARKS, TOPIC_BYTES_MAX - NAME_BYTES_MAX))
+            return store_text(setting, base, text, err);
+        return err_fail(err, RC_FATAL, 0,
+                        "\"" TO_SHOW "\" is not the beginning of a topic; expected letters, "
+                        "digits and ._-, %d at most",
+                        text, TOPIC_BYTES_MAX - NAME_BYTES_MAX);
+    }
+    return err_fail(err, RC_FATAL, 0, "has no kind");
+}
+
+void setting_put(const struct setting *setting, const void *base, struct buf *out)
+{
+    if (setting->kind == SETTING_NUMBER)
+        buf_i64(out, setting_number(setting, base));
+    else
+        buf_text_put(out, setting_text(setting, base));
+}
+
+static void put_choices(const struct setting *setting, struct buf *out)
+{
+    const char *choices = setting->choices;
+    const char *between = "";
+    size_t len;
+
+    for (const char *word; (word = list_next(&choices, '|', &len)); between = " or ") {
+        if (len == 0)
+            continue;
+        buf_text_put(out, between);
+        buf_put(out, word, len);
+    }
+}
+
+void setting_put_range(const struct setting *setting, struct buf *out)
+{
+    switch (setting->kind) {
+    case SETTING_TEXT:
+    case SETTING_SECRET:
+        buf_text_put(out, "text");
+        return;
+    case SETTING_NUMBER:
+        buf_print(out, "%" PRId64 "..%" PRId64, setting->low, setting->high);
+        return;
+    case SETTING_CHOICE:
+        put_choices(setting, out);
+        return;
+    case SETTING_LISTEN:
+        buf_text_put(out, "address:port");
+        return;
+    case SETTING_LISTEN_NEXT:
+        buf_print(out, "address:port, address:port+ or %s", setting->choices);
+        return;
+    case SETTING_TABLE:
+        buf_text_put(out, "table");
+        return;
+    case SETTING_LANES:
+        buf_text_put(out, "lanes");
+        return;
+    case SETTING_TOPICS:
+        buf_text_put(out, "topics");
+        return;
+    case SETTING_TOPIC_MAP:
+        buf_text_put(out, "type=topic,...");
+        return;
+    case SETTING_HOSTS:
+        buf_text_put(out, "hosts");
+        return;
+    case SETTING_PATHS:
+        buf_text_put(out, "paths");
+        return;
+    case SETTING_TOPIC_PREFIX:
+        buf_text_put(out, "start of a topic");
+        return;
+    }
+}
+
+bool setting_is_unset(const struct setting *setting, const void *base)
+{
+    if (setting->kind == SETTING_NUMBER)
+        return setting_number(setting, base) == -1;
+    return *setting_text(setting, base) == '\0';
+}
+
+/* Some harmless properties are masked, too, so that none like ssl.key.password is shown. The place
+ * of a file is no secret. */
+bool setting_is_secret_property(const char *name)
+{
+    static const char *const words[] = {"password", "passphrase",         "secret", "key",
+                                        "token",    "oauthbearer.config", "jaas"};
+    static const char place[] = ".location";
+    size_t len = strlen(name);
+
+    if (len >= sizeof(place) && strcmp(name + len - (sizeof(place) - 1), place) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(name, words[i]))
+            return true;
+    }
+    return false;
+}

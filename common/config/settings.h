@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Every setting of the program in one struct, and the one table that feeds the parser, `tallybox
- * config`, --help and docs/settings.md. Any thread may read. Settings do not change after threads
- * have started, except the _Atomic ones: they are live, and SIGHUP may change each of them between
- * two reads. */
+/* Every setting of the program in one struct, the one table that feeds the parser, `tallybox
+ * config`, --help and docs/settings.md, and how the text of one setting is checked, stored and
+ * printed. Any thread may read the struct. Settings do not change after threads have started,
+ * except the _Atomic ones: they are live, and SIGHUP may change each of them between two reads. The
+ * main thread alone stores values. */
 #ifndef COMMON_CONFIG_SETTINGS_H
 #define COMMON_CONFIG_SETTINGS_H
 
+#include "common/buf.h"
 #include "common/err.h"
 
 #include <stdbool.h>
@@ -34,6 +36,7 @@ struct mysql_settings {
     char tls_ca[SETTING_TEXT_SIZE];
     int64_t connect_timeout_ms;
     int64_t query_timeout_ms;
+    int64_t auth_wait_ms;
 };
 
 /* One property that librdkafka gets unchanged. */
@@ -167,15 +170,16 @@ struct settings {
 };
 
 enum setting_kind {
-    SETTING_TEXT,      /* low..high bytes; high 0 = as many as fit */
-    SETTING_SECRET,    /* text that is never printed */
-    SETTING_NUMBER,    /* low..high */
-    SETTING_CHOICE,    /* one of the words in `choices`, separated by | */
-    SETTING_LISTEN,    /* address:port, or the word in `choices` */
-    SETTING_TABLE,     /* [A-Za-z0-9_]{1,64} */
-    SETTING_LANES,     /* comma-separated names of lanes, [a-z0-9_]{1,64} */
-    SETTING_TOPICS,    /* comma-separated Kafka topics */
-    SETTING_TOPIC_MAP, /* "name=topic,name=topic", may be empty */
+    SETTING_TEXT,        /* low..high bytes; high 0 = as many as fit */
+    SETTING_SECRET,      /* text that is never printed */
+    SETTING_NUMBER,      /* low..high */
+    SETTING_CHOICE,      /* one of the words in `choices`, separated by | */
+    SETTING_LISTEN,      /* address:port, or the word in `choices` */
+    SETTING_LISTEN_NEXT, /* the same, or address:port+ */
+    SETTING_TABLE,       /* [A-Za-z0-9_]{1,64} */
+    SETTING_LANES,       /* comma-separated names of lanes, [a-z0-9_]{1,64} */
+    SETTING_TOPICS,      /* comma-separated Kafka topics */
+    SETTING_TOPIC_MAP,   /* "name=topic,name=topic", may be empty */
     SETTING_TOPIC_PREFIX,
     SETTING_HOSTS, /* comma-separated name, name:port or *.suffix, may be empty */
     SETTING_PATHS, /* comma-separated absolute paths, may be empty */
@@ -195,8 +199,9 @@ struct setting {
     const char *help; /* one sentence, with the unit */
 };
 
-/* The table, in the order of the sections. [kafka] has no entries: it takes every property. The
- * entries of SETTINGS_LANE describe the section [lane.NAME] of every lane. */
+/* The table, in the order of the sections. [kafka] and [role.NAME] have no entries: the former
+ * takes every property of librdkafka, the latter every setting of the other sections. The entries
+ * of SETTINGS_LANE describe the section [lane.NAME] of every lane. */
 extern const struct setting settings_table[];
 extern const size_t settings_table_count;
 
@@ -208,6 +213,14 @@ struct settings_section {
 extern const struct settings_section settings_sections[];
 extern const size_t settings_sections_count;
 
+/* The sections [role.NAME]: settings of the other sections for one role alone. The names are those
+ * of the accounts in docs/grants.md. */
+#define SETTINGS_ROLE "role.NAME"
+#define SETTINGS_ROLE_PREFIX "role."
+
+extern const char *const settings_roles[];
+extern const size_t settings_roles_count;
+
 #define SETTINGS_LANE "lane.NAME"
 #define SETTINGS_LANE_PREFIX "lane."
 #define LANE_SOURCE_TABLE "table"
@@ -215,5 +228,37 @@ extern const size_t settings_sections_count;
 #define SETTINGS_KAFKA "kafka"
 #define SETTINGS_KAFKA_SERVERS "bootstrap.servers"
 #define SETTINGS_KAFKA_SERVERS_STANDARD "127.0.0.1:9092"
+
+#define SETTING_LANE_EXPECTED "the name of a lane; expected a-z, 0-9 and _, 64 at most"
+
+/* NULL: there is none. Every section lane.NAME has the settings of SETTINGS_LANE. */
+const struct setting *setting_find(const char *section, const char *key);
+const struct settings_section *setting_section_find(const char *section);
+
+bool setting_is_lane_name(const char *text, size_t len);
+
+/* In this and all functions below, base points to struct settings, or to struct lane_settings for
+ * a setting of a lane.
+ *
+ * Stores text in base. RC_FATAL: nothing was stored; err has the text and what was expected,
+ * without the setting and its place. A secret is never in err. */
+enum rc setting_store(const struct setting *setting, void *base, const char *text, struct err *err);
+
+/* Appends the value in the form that setting_store() reads; a secret is not masked. */
+void setting_put(const struct setting *setting, const void *base, struct buf *out);
+
+/* Appends the possible values: "1..65535", "off or on", "address:port" ... */
+void setting_put_range(const struct setting *setting, struct buf *out);
+
+/* True if the value is empty or -1, which means "as in [mysql]" in [sink]. */
+bool setting_is_unset(const struct setting *setting, const void *base);
+
+/* The text of a setting of any text kind; the number of a SETTING_NUMBER. */
+const char *setting_text(const struct setting *setting, const void *base);
+int64_t setting_number(const struct setting *setting, const void *base);
+
+/* Whether a property of librdkafka may hold a secret, judged by its name because librdkafka has no
+ * list of such properties. */
+bool setting_is_secret_property(const char *name);
 
 #endif

@@ -20,21 +20,21 @@ void readiness_done(struct readiness *readiness)
     pthread_mutex_destroy(&readiness->lock);
 }
 
-void readiness_wait(struct readiness *readiness, const struct err *err)
+void readiness_set_waiting(struct readiness *readiness, const struct err *err)
 {
     pthread_mutex_lock(&readiness->lock);
     snprintf(readiness->waiting, sizeof(readiness->waiting), "%s", err->text);
     pthread_mutex_unlock(&readiness->lock);
 }
 
-void readiness_run(struct readiness *readiness, const struct role_part *parts, size_t count)
+void readiness_set_running(struct readiness *readiness, const struct role_part *parts, size_t count)
 {
     readiness->parts = parts;
     readiness->count = count;
     atomic_store(&readiness->state, READINESS_RUNNING);
 }
 
-void readiness_stop(struct readiness *readiness)
+void readiness_set_stopping(struct readiness *readiness)
 {
     pthread_mutex_lock(&readiness->lock);
     atomic_store(&readiness->state, READINESS_STOPPING);

@@ -24,7 +24,7 @@ struct role_part {
 struct health {
     struct buf *out;
     bool ready;
-    char why[256]; /* the first of the bad lines, without its end */
+    char why[256]; /* the first line of health_bad(), without the newline */
 };
 
 /* "dependency: reason" makes it not ready. */
@@ -43,7 +43,7 @@ struct readiness {
     const struct role_part *parts;
     size_t count;
     /* Guards waiting. Also held while the roles report their health, which does not block: after
-     * readiness_stop() no role is called. */
+     * readiness_set_stopping() no role is called. */
     pthread_mutex_t lock;
     char waiting[sizeof(((struct err *)NULL)->text)];
 };
@@ -51,14 +51,15 @@ struct readiness {
 void readiness_init(struct readiness *readiness);
 void readiness_done(struct readiness *readiness);
 
-/* Not ready yet, and why. */
-void readiness_wait(struct readiness *readiness, const struct err *err);
+/* Stores why the process is not ready yet. */
+void readiness_set_waiting(struct readiness *readiness, const struct err *err);
 
 /* Starts calling the health functions of the roles. parts are borrowed until readiness_done(). */
-void readiness_run(struct readiness *readiness, const struct role_part *parts, size_t count);
+void readiness_set_running(struct readiness *readiness, const struct role_part *parts,
+                           size_t count);
 
 /* The process is not ready from now on, and no role is called. */
-void readiness_stop(struct readiness *readiness);
+void readiness_set_stopping(struct readiness *readiness);
 
 /* One line per dependency, with its role in front. */
 void readiness_ask(struct readiness *readiness, struct health *health);

@@ -5,11 +5,11 @@
 #include "common/condition.h"
 #include "common/config/config.h"
 #include "common/daemon/admin.h"
-#include "common/daemon/notify.h"
-#include "common/daemon/reload.h"
 #include "common/daemon/signals.h"
 #include "common/daemon/watch.h"
 #include "common/db/db.h"
+#include "common/db/login.h"
+#include "common/http/guard.h"
 #include "common/kafka/kafka.h"
 #include "common/log.h"
 #include "common/loop.h"
@@ -27,6 +27,8 @@
 #define GATE_WAIT_MS 200
 #define GATE_WAIT_MS_MAX 5000
 #define INSTANCE_SIZE 96
+#define URL_SIZE 255
+#define HOST_SIZE 65
 
 /* Starting threads does not block. But if there is no memory for a thread, librdkafka may wait for
  * ever for one that it could not start. */
@@ -46,9 +48,10 @@ struct daemon {
     struct role_env env;
     struct readiness readiness;
     struct notify notify;
-    struct watch watch;  /* of the signals' thread */
-    bool cut;            /* and this: the databases are not waited for any more */
+    struct watch watch;  /* used by the signal thread alone */
+    bool cut;            /* likewise: db_cut_all() was called */
     struct admin *admin; /* NULL: admin.listen is off */
+    char admin_url[URL_SIZE];
     struct role_part parts[ROLES_MAX];
     size_t count;
     size_t opened;            /* parts[0..opened) are open */
@@ -56,14 +59,36 @@ struct daemon {
     atomic_llong starting_ms; /* when starting them began; 0: it is over */
 };
 
+/* The role that every process runs; NULL: none. Written before role_main(). */
+static const struct role *companion;
+
+void role_accompany(const struct role *role)
+{
+    companion = role;
+}
+
 static void make_instance_name(char name[INSTANCE_SIZE])
 {
-    char host[65];
+    char host[HOST_SIZE];
     uint32_t random_bits;
 
     os_host_name(host, sizeof(host));
     os_random(&random_bits, sizeof(random_bits));
     snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)random_bits);
+}
+
+/* The URL under which another machine finds the admin server. A server that listens at all
+ * addresses is found by the name of the host. */
+static void make_admin_url(struct daemon *daemon, const char *address, int address_len)
+{
+    char host[HOST_SIZE];
+    bool any = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0 ||
+               address_len == 0;
+
+    os_host_name(host, sizeof(host));
+    snprintf(daemon->admin_url, sizeof(daemon->admin_url), "%s://%.*s:%d",
+             admin_scheme(daemon->admin), any ? (int)strlen(host) : address_len,
+             any ? host : address, admin_port(daemon->admin));
 }
 
 static enum rc open_admin(struct daemon *daemon, struct err *err)
@@ -75,10 +100,12 @@ static enum rc open_admin(struct daemon *daemon, struct err *err)
     if (strcmp(listen, "off") == 0)
         return RC_OK;
     rc = admin_open(&daemon->admin, daemon->settings, daemon->title, &daemon->readiness, err);
-    if (rc == RC_OK)
-        log_event(LOG_INFO, "admin_listening", "url=%s://%.*s:%d/", admin_scheme(daemon->admin),
-                  address_len, listen, admin_port(daemon->admin));
-    return rc;
+    if (rc != RC_OK)
+        return rc;
+    log_event(LOG_INFO, "admin_listening", "url=%s://%.*s:%d/", admin_scheme(daemon->admin),
+              address_len, listen, admin_port(daemon->admin));
+    make_admin_url(daemon, listen, address_len);
+    return RC_OK;
 }
 
 static enum rc open_parts(struct daemon *daemon, struct err *err)
@@ -113,7 +140,7 @@ static enum rc pass_gate(struct daemon *daemon, struct err *err)
             condition_ok(&start, os_now_ms());
         if (rc != RC_RETRY)
             break;
-        readiness_wait(&daemon->readiness, err);
+        readiness_set_waiting(&daemon->readiness, err);
         condition_fail(&start, os_now_ms(), err);
         stop_wait(&daemon->stop, backoff_next_ms(&backoff, os_random_u64()));
     }
@@ -146,7 +173,7 @@ static enum rc run_parts(struct daemon *daemon, struct err *err)
     rc = start_parts(daemon, err);
     if (rc != RC_OK)
         return rc;
-    readiness_run(&daemon->readiness, daemon->parts, daemon->count);
+    readiness_set_running(&daemon->readiness, daemon->parts, daemon->count);
     log_event(LOG_INFO, "started", "role=%s", daemon->command);
     notify_send(&daemon->notify, "READY=1");
     while (!stop_wait(&daemon->stop, -1)) {
@@ -161,7 +188,7 @@ static void end_parts(struct daemon *daemon)
 
     stop_request(&daemon->stop);
     notify_send(&daemon->notify, "STOPPING=1");
-    readiness_stop(&daemon->readiness);
+    readiness_set_stopping(&daemon->readiness);
     for (size_t i = 0; i < daemon->started; i++)
         daemon->parts[i].role->join(daemon->parts[i].opened);
     admin_close(daemon->admin);
@@ -179,6 +206,54 @@ static enum rc fail_start(const struct daemon *daemon, enum rc rc, const struct 
     return rc;
 }
 
+struct reload {
+    size_t changed;
+    struct buf kept; /* names of what needs a restart */
+};
+
+static void on_change(void *ctx, const struct config_change *change)
+{
+    struct reload *reload = ctx;
+
+    if (!change->live) {
+        buf_print(&reload->kept, "%s%s.%s", reload->kept.len > 0 ? "," : "", change->section,
+                  change->key);
+        return;
+    }
+    reload->changed++;
+    log_event(LOG_INFO, "setting_changed", "setting=%s.%s from=%s to=%s", change->section,
+              change->key, change->was, change->now);
+}
+
+/* Reads the settings again from the same sources, applies the live ones, logs the names of those
+ * that need a restart. Invalid settings change no setting. Reads the files of bearer tokens in
+ * either case. */
+static void reload_settings(const struct daemon *daemon)
+{
+    struct reload reload = {0};
+    struct config *fresh = NULL;
+    struct err err = {0};
+    enum rc rc = options_read(daemon->options, &fresh, &err);
+
+    if (rc == RC_OK)
+        rc = kafka_conf_check(config_settings(fresh), &err);
+    if (rc == RC_OK) {
+        config_take_live(daemon->config, fresh, on_change, &reload);
+        log_init(options_log_level(daemon->settings));
+        if (reload.kept.len > 0)
+            log_event(LOG_WARN, "settings_need_restart", "role=%s settings=%s", daemon->command,
+                      buf_text(&reload.kept));
+        log_event(LOG_INFO, "reloaded", "role=%s changed=%zu", daemon->command, reload.changed);
+    } else {
+        log_error(LOG_ERROR, "reload_failed", &err, "role=%s hint=\"no setting has changed\"",
+                  daemon->command);
+    }
+    /* The token files that the old settings name may have changed, too. */
+    http_guards_reload();
+    buf_done(&reload.kept);
+    config_free(fresh);
+}
+
 /* Handles SIGHUP. A process that is not working yet has not sent READY, so it sends no
  * RELOADING. */
 static void on_hang_up(void *ctx)
@@ -188,9 +263,20 @@ static void on_hang_up(void *ctx)
 
     if (working)
         notify_send(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, os_now_us());
-    reload_settings(daemon->config, daemon->options, daemon->command);
+    reload_settings(daemon);
     if (working)
         notify_send(&daemon->notify, "READY=1");
+}
+
+/* All roles wait for a refused login in the same way, and all end in the same way. */
+static void end_refused_login(struct daemon *daemon)
+{
+    struct err err = {0};
+
+    if (stop_requested(&daemon->stop) || !login_has_failed(&err))
+        return;
+    log_error(LOG_ERROR, "role_failed", &err, "role=%s reason=login_refused", daemon->command);
+    stop_fail(&daemon->stop);
 }
 
 static int64_t on_look(void *ctx, int64_t now_ms)
@@ -204,11 +290,14 @@ static int64_t on_look(void *ctx, int64_t now_ms)
                   daemon->command, now_ms - starting_ms);
         _exit(EXIT_FAILED);
     }
+    end_refused_login(daemon);
+    kafka_log_repeats(now_ms);
     return watch_step(&daemon->watch, now_ms);
 }
 
-/* A server that does not answer must not delay the stop. The connections are cut if a step has run
- * since the stop began, and late in the stop in any case. */
+/* A server that does not answer must not delay the stop. After two fifths of the time-out the
+ * connections are cut when one step has lasted since the stop began, and after four fifths in any
+ * case. */
 static void on_stop_lasts(void *ctx, int64_t now_ms, int64_t spent_ms, int64_t timeout_ms)
 {
     struct daemon *daemon = ctx;
@@ -291,8 +380,8 @@ static enum rc run_process(struct daemon *daemon, struct err *err)
     return rc;
 }
 
-static int parse_options(struct daemon *daemon, const char *about, int argc, char **argv,
-                         struct options *options)
+static int parse_options(struct daemon *daemon, const struct role_process *process, int argc,
+                         char **argv, struct options *options)
 {
     const struct option_entry entries[] = {
         {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
@@ -301,7 +390,10 @@ static int parse_options(struct daemon *daemon, const char *about, int argc, cha
     struct option_parse parse = {
         .command = daemon->title,
         .arguments = "",
-        .about = about,
+        .about = process->about,
+        .actions = process->actions,
+        .action_count = process->action_count,
+        .examples = process->examples,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
     };
@@ -342,11 +434,13 @@ int role_main(const struct role_process *process, int argc, char **argv)
     int code;
     enum rc rc;
 
-    assert(process->count <= ROLES_MAX);
+    assert(process->count < ROLES_MAX);
     snprintf(daemon.title, sizeof(daemon.title), "tallybox %s", process->command);
     for (size_t i = 0; i < process->count; i++)
         daemon.parts[i].role = process->roles[i];
-    code = parse_options(&daemon, process->about, argc, argv, &options);
+    if (companion)
+        daemon.parts[daemon.count++].role = companion;
+    code = parse_options(&daemon, process, argc, argv, &options);
     if (code < 0)
         code = load_config(&options, &config);
     if (code >= 0)
@@ -356,8 +450,17 @@ int role_main(const struct role_process *process, int argc, char **argv)
     daemon.config = config;
     daemon.settings = config_settings(config);
     readiness_init(&daemon.readiness);
-    daemon.env =
-        (struct role_env){daemon.settings, &daemon.stop, daemon.instance, process->handlers};
+    login_wait_begin();
+    conditions_list();
+    daemon.env = (struct role_env){
+        .settings = daemon.settings,
+        .stop = &daemon.stop,
+        .instance = daemon.instance,
+        .handlers = process->handlers,
+        .parts = daemon.parts,
+        .part_count = process->count,
+        .admin_url = daemon.admin_url,
+    };
     rc = run_process(&daemon, &err);
     readiness_done(&daemon.readiness);
     config_free(config);

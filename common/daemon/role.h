@@ -8,12 +8,13 @@
 #include "common/config/settings.h"
 #include "common/daemon/readiness.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct option_action;
 struct retry_handlers;
 
 /* The environment of a role. Lives longer than the role. */
@@ -21,7 +22,10 @@ struct role_env {
     const struct settings *settings;
     struct stop *stop;
     const char *instance;                  /* host-pid-random: unique name of this process */
-    const struct retry_handlers *handlers; /* of the process; NULL: it runs and takes no tasks */
+    const struct retry_handlers *handlers; /* NULL: the process neither runs nor accepts tasks */
+    const struct role_part *parts; /* its own roles, without the companion of role_accompany() */
+    size_t part_count;
+    const char *admin_url; /* of the process, set before start(); "": it has no admin server */
 };
 
 struct role {
@@ -32,7 +36,8 @@ struct role {
      * are known later. Before open(), and for `tallybox metrics`. May be NULL. */
     void (*register_metrics)(void);
     /* Allocates and checks without starting a thread. Needs no connection: an unreachable database
-     * or broker is no error here. RC_FATAL: err says what the operator must change. */
+     * or broker is no error here. RC_REJECT: a setting is wrong, and the process ends with
+     * EXIT_USAGE. RC_FATAL: err says what else the operator must change. */
     enum rc (*open)(void **role, const struct role_env *env, struct err *err);
     /* Starts the threads. After a failure none is left, and close() comes next. RC_REJECT: a
      * setting is wrong, and the process ends with EXIT_USAGE. */
@@ -45,12 +50,16 @@ struct role {
     void (*close)(void *role);
 
     const char *sections; /* of the settings, as --help lists them: "relay" */
+    bool beats;           /* it keeps its own row in the table `instance` */
 };
 
 /* Called before roles start, repeatedly while it returns RC_RETRY (the process runs and is not
  * ready, with err as the reason). RC_FATAL ends the process, RC_REJECT with EXIT_USAGE: a setting
  * does not fit the databases. migrate: the command line allows changing the schema. */
 typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, struct err *err);
+
+/* From now on every process runs this role, too, after its own ones. Before role_main(). */
+void role_accompany(const struct role *role);
 
 /* A process that runs roles. */
 struct role_process {
@@ -60,11 +69,16 @@ struct role_process {
     size_t count;
     role_gate gate;
     const struct retry_handlers *handlers; /* as in struct role_env */
+    const struct option_action *actions;   /* listed by --help, or NULL */
+    size_t action_count;
+    const char *examples; /* the last paragraph of --help, or NULL */
 };
 
 /* The whole life of a daemon command: options, settings, signals, gate, roles, admin server.
- * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; a second one ends at once. SIGHUP
- * reads the settings again (common/daemon/reload.h). Returns an exit code. */
+ * SIGTERM/SIGINT stop cleanly within admin.stop_timeout_ms; the same signal again after half a
+ * second or more, or the other one at any time, ends the process at once. SIGHUP reads the settings
+ * again, applies those that are live, logs the names of those that need a restart, and reads the
+ * files of bearer tokens. Returns an exit code. */
 int role_main(const struct role_process *process, int argc, char **argv);
 
 #endif

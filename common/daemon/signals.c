@@ -22,7 +22,7 @@
 #define STOP_LOOK_MS 100
 
 /* The thread's view of the stop. */
-struct hearing {
+struct stop_state {
     int64_t timeout_ms;   /* of the stop */
     int64_t deadline_ms;  /* of the stop; 0: none was requested */
     uint32_t signal;      /* the first one; 0: none came */
@@ -35,7 +35,7 @@ static const char *name_signal(uint32_t number)
     return number == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-static void take_signal(struct signals *signals, struct hearing *hearing)
+static void take_signal(struct signals *signals, struct stop_state *state)
 {
     struct signalfd_siginfo info;
 
@@ -46,51 +46,51 @@ static void take_signal(struct signals *signals, struct hearing *hearing)
             signals->chores.hang_up(signals->chores.ctx);
         return;
     }
-    if (info.ssi_signo == hearing->signal && os_now_ms() - hearing->signalled_ms < ECHO_MS)
+    if (info.ssi_signo == state->signal && os_now_ms() - state->signalled_ms < ECHO_MS)
         return;
-    if (hearing->signal != 0) {
+    if (state->signal != 0) {
         log_event(LOG_ERROR, "stop_forced", "signal=%s", name_signal(info.ssi_signo));
         _exit(EXIT_FAILED);
     }
-    hearing->signal = info.ssi_signo;
-    hearing->signalled_ms = os_now_ms();
+    state->signal = info.ssi_signo;
+    state->signalled_ms = os_now_ms();
     log_event(LOG_INFO, "stopping", "signal=%s stop_timeout_ms=%" PRId64,
               name_signal(info.ssi_signo), (int64_t)signals->settings->admin.stop_timeout_ms);
     stop_request(signals->stop);
 }
 
-static int compute_wait_ms(const struct hearing *hearing, int64_t now_ms)
+static int compute_wait_ms(const struct stop_state *state, int64_t now_ms)
 {
-    int64_t until_ms = hearing->look_ms;
+    int64_t until_ms = state->look_ms;
 
-    if (hearing->deadline_ms != 0 && hearing->deadline_ms < until_ms)
-        until_ms = hearing->deadline_ms;
+    if (state->deadline_ms != 0 && state->deadline_ms < until_ms)
+        until_ms = state->deadline_ms;
     if (until_ms <= now_ms)
         return 0;
     return until_ms - now_ms > INT_MAX ? INT_MAX : (int)(until_ms - now_ms);
 }
 
-/* A stop is looked at more often. */
-static void run_chores(struct signals *signals, struct hearing *hearing)
+/* During a stop the chores run at least every STOP_LOOK_MS. */
+static void run_chores(struct signals *signals, struct stop_state *state)
 {
     const struct signals_chores *chores = &signals->chores;
     int64_t now_ms = os_now_ms();
 
-    if (now_ms < hearing->look_ms)
+    if (now_ms < state->look_ms)
         return;
-    hearing->look_ms = now_ms + chores->look(chores->ctx, now_ms);
-    if (hearing->deadline_ms == 0)
+    state->look_ms = now_ms + chores->look(chores->ctx, now_ms);
+    if (state->deadline_ms == 0)
         return;
-    chores->stop_lasts(chores->ctx, now_ms, now_ms - hearing->deadline_ms + hearing->timeout_ms,
-                       hearing->timeout_ms);
-    if (hearing->look_ms > now_ms + STOP_LOOK_MS)
-        hearing->look_ms = now_ms + STOP_LOOK_MS;
+    chores->stop_lasts(chores->ctx, now_ms, now_ms - state->deadline_ms + state->timeout_ms,
+                       state->timeout_ms);
+    if (state->look_ms > now_ms + STOP_LOOK_MS)
+        state->look_ms = now_ms + STOP_LOOK_MS;
 }
 
 static void *run_signals(void *arg)
 {
     struct signals *signals = arg;
-    struct hearing hearing = {0};
+    struct stop_state state = {0};
     struct pollfd fds[3] = {
         {.fd = signals->fd, .events = POLLIN},
         {.fd = signals->finished.fd, .events = POLLIN},
@@ -99,21 +99,21 @@ static void *run_signals(void *arg)
 
     os_thread_name("signals");
     while (!(fds[1].revents & POLLIN)) {
-        run_chores(signals, &hearing);
-        poll(fds, 3, compute_wait_ms(&hearing, os_now_ms()));
+        run_chores(signals, &state);
+        poll(fds, 3, compute_wait_ms(&state, os_now_ms()));
         if (fds[0].revents & POLLIN)
-            take_signal(signals, &hearing);
+            take_signal(signals, &state);
         /* The time of the stop runs from here, for a signal and for a failed thread alike. */
-        if (hearing.deadline_ms == 0 && stop_requested(signals->stop)) {
-            hearing.timeout_ms = signals->settings->admin.stop_timeout_ms;
-            hearing.deadline_ms = os_now_ms() + hearing.timeout_ms;
-            hearing.look_ms = 0;
+        if (state.deadline_ms == 0 && stop_requested(signals->stop)) {
+            state.timeout_ms = signals->settings->admin.stop_timeout_ms;
+            state.deadline_ms = os_now_ms() + state.timeout_ms;
+            state.look_ms = 0;
             fds[2].fd = -1;
             continue;
         }
-        if (hearing.deadline_ms != 0 && os_now_ms() >= hearing.deadline_ms &&
+        if (state.deadline_ms != 0 && os_now_ms() >= state.deadline_ms &&
             !(fds[1].revents & POLLIN)) {
-            log_event(LOG_ERROR, "stop_timed_out", "stop_timeout_ms=%" PRId64, hearing.timeout_ms);
+            log_event(LOG_ERROR, "stop_timed_out", "stop_timeout_ms=%" PRId64, state.timeout_ms);
             _exit(EXIT_FAILED);
         }
     }

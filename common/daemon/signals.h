@@ -8,7 +8,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -31,12 +31,12 @@ struct signals {
     pthread_t thread;
 };
 
-/* Call before any other thread starts: they inherit that these signals are not for them. RC_FATAL:
- * no file descriptor or thread left; nothing was started. */
+/* Call before any other thread starts: they inherit the blocked signal mask. RC_FATAL: no file
+ * descriptor or thread left; nothing was started. */
 enum rc signals_start(struct signals *signals, struct stop *stop, const struct settings *settings,
                       const struct signals_chores *chores, struct err *err);
 
-/* Everything has ended in time. */
+/* Call when all roles have ended: ends the thread. */
 void signals_end(struct signals *signals);
 
 #endif

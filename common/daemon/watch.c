@@ -1,17 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/daemon/watch.h"
 
+#include "common/condition.h"
 #include "common/log.h"
 #include "common/loop.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#define MESSAGE_BYTES_MAX 512
+
+enum rc notify_open(struct notify *notify, const char *path, struct err *err)
+{
+    size_t len = strlen(path);
+
+    memset(notify, 0, sizeof(*notify));
+    notify->fd = -1;
+    if (len == 0)
+        return RC_OK;
+    if ((*path != '/' && *path != '@') || len < 2 || len >= sizeof(notify->address.sun_path))
+        return err_fail(err, RC_FATAL, 0,
+                        "NOTIFY_SOCKET \"%.60s\" is not the path of a socket, nor @name", path);
+    notify->address.sun_family = AF_UNIX;
+    memcpy(notify->address.sun_path, path, len);
+    notify->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+    /* A path ends with its zero byte; an abstract name begins with one and has none at its end. */
+    if (*path == '@')
+        notify->address.sun_path[0] = '\0';
+    else
+        notify->address_len++;
+    notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (notify->fd < 0)
+        return err_fail(err, RC_FATAL, errno, "cannot open a socket for NOTIFY_SOCKET: %s",
+                        strerror(errno));
+    return RC_OK;
+}
+
+void notify_close(struct notify *notify)
+{
+    if (notify->fd >= 0)
+        close(notify->fd);
+    notify->fd = -1;
+}
+
+void notify_send(const struct notify *notify, const char *format, ...)
+{
+    char message[MESSAGE_BYTES_MAX];
+    va_list args;
+    size_t len;
+
+    if (notify->fd < 0)
+        return;
+    va_start(args, format);
+    vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    len = strlen(message);
+    /* A manager that is restarting misses a message; the next one comes soon. */
+    if (sendto(notify->fd, message, len, MSG_NOSIGNAL, (const struct sockaddr *)&notify->address,
+               notify->address_len) < 0)
+        return;
+}
+
+void notify_status(const struct notify *notify, const char *text)
+{
+    char line[MESSAGE_BYTES_MAX - 16];
+
+    snprintf(line, sizeof(line), "%s", text);
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < 0x20)
+            *at = ' ';
+    notify_send(notify, "STATUS=%s", line);
+}
 
 #define LOOK_MS 1000
 
 /* A shorter failure shows in the metrics; the log does not need it. */
 #define SAY_MS 3000
+#define SAY_AGAIN_MS 60000
 
 /* While we wait at the gate the manager must not take us for a start that hangs. */
 #define GATE_EXTEND_US "30000000"
@@ -38,18 +108,27 @@ static void note_good(struct watch *watch, int64_t now_ms)
     watch->said = false;
 }
 
-static void note_bad(struct watch *watch, const char *why, int64_t now_ms)
+/* Is logged again while no other line tells each minute what the process waits for. */
+static void note_bad(struct watch *watch, const char *why, bool reminded, int64_t now_ms)
 {
     struct err err = {0};
 
     if (!watch->bad)
         watch->bad_since_ms = now_ms;
     watch->bad = true;
-    if (watch->said || now_ms - watch->bad_since_ms < SAY_MS)
+    if (reminded || !watch->said)
+        watch->line_ms = now_ms;
+    if (now_ms - (watch->said ? watch->line_ms : watch->bad_since_ms) <
+        (watch->said ? SAY_AGAIN_MS : SAY_MS))
         return;
-    watch->said = true;
     err_set(&err, "%s", why);
-    log_error(LOG_WARN, "not_ready", &err, "role=%s", watch->role);
+    if (watch->said)
+        log_error(LOG_WARN, "not_ready", &err, "role=%s lasts_ms=%" PRId64, watch->role,
+                  now_ms - watch->bad_since_ms);
+    else
+        log_error(LOG_WARN, "not_ready", &err, "role=%s", watch->role);
+    watch->said = true;
+    watch->line_ms = now_ms;
 }
 
 static void tell_status(struct watch *watch, const struct health *health)
@@ -90,6 +169,7 @@ int64_t watch_step(struct watch *watch, int64_t now_ms)
     struct buf lines = {0};
     struct health health = {.out = &lines, .ready = true};
     enum readiness_state state = atomic_load(&watch->readiness->state);
+    bool reminded = conditions_remind(now_ms);
 
     readiness_ask(watch->readiness, &health);
     buf_done(&lines);
@@ -98,7 +178,7 @@ int64_t watch_step(struct watch *watch, int64_t now_ms)
     else if (health.ready)
         note_good(watch, now_ms);
     else if (state == READINESS_RUNNING)
-        note_bad(watch, health.why, now_ms);
+        note_bad(watch, health.why, reminded, now_ms);
     tell_status(watch, &health);
     feed_manager(watch, now_ms);
     return feed_ms > 0 && feed_ms < LOOK_MS ? feed_ms : LOOK_MS;

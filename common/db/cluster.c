@@ -22,7 +22,7 @@ static bool is_provider(const char *value)
     return value[0] != '\0' && strcasecmp(value, "none") != 0;
 }
 
-void db_cluster_set(struct db_cluster *cluster, const char *name, const char *value)
+void db_cluster_take_variable(struct db_cluster *cluster, const char *name, const char *value)
 {
     if (strcasecmp(name, WSREP_ON) == 0)
         cluster->wsrep_on = !is_off(value);
@@ -55,7 +55,7 @@ static enum rc on_variable(void *ctx, const struct db_row *row, struct err *err)
 {
     (void)err;
     if (row->columns[0] && row->columns[1])
-        db_cluster_set(ctx, row->columns[0], row->columns[1]);
+        db_cluster_take_variable(ctx, row->columns[0], row->columns[1]);
     return RC_OK;
 }
 

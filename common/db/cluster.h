@@ -22,7 +22,7 @@ struct db_cluster {
 };
 
 /* Takes one variable of SHOW VARIABLES; others than these are passed over. */
-void db_cluster_set(struct db_cluster *cluster, const char *name, const char *value);
+void db_cluster_take_variable(struct db_cluster *cluster, const char *name, const char *value);
 
 /* The kind of cluster as text, "" if no other node writes. A server that is configured as a cluster
  * counts even while it is the only node. */

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/db/db.h"
 
-#include "common/db/cut.h"
 #include "common/db/error.h"
 #include "common/db/handle.h"
-#include "common/db/literal.h"
 #include "common/os.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* A connection that was idle for longer is tested before it is used: servers, proxies and firewalls
  * close idle connections without notice. */
@@ -19,6 +19,12 @@
 
 /* Bytes of a packet beside the statement, estimated high. */
 #define PACKET_EXTRA 64
+
+/* The socket of an open connection, in the list of all connections of this process. */
+struct db_socket {
+    int fd;
+    struct db_socket *next;
+};
 
 struct db {
     MYSQL *mysql;                          /* NULL while not connected */
@@ -34,11 +40,47 @@ struct db {
     char place[128];
 };
 
+static pthread_mutex_t sockets_lock = PTHREAD_MUTEX_INITIALIZER; /* guards sockets and the list */
+static struct db_socket *sockets;
+static atomic_bool cut; /* db_cut_all() was called: no new connection is made */
+
+static void list_socket(struct db_socket *one, int fd)
+{
+    pthread_mutex_lock(&sockets_lock);
+    one->fd = fd;
+    one->next = sockets;
+    sockets = one;
+    pthread_mutex_unlock(&sockets_lock);
+}
+
+/* Before its owner closes it. A socket that is not listed may be passed. */
+static void forget_socket(struct db_socket *one)
+{
+    struct db_socket **at = &sockets;
+
+    pthread_mutex_lock(&sockets_lock);
+    while (*at && *at != one)
+        at = &(*at)->next;
+    if (*at)
+        *at = one->next;
+    pthread_mutex_unlock(&sockets_lock);
+}
+
+/* Under the lock no socket is closed, so that no number in the list belongs to another file. */
+void db_cut_all(void)
+{
+    atomic_store(&cut, true);
+    pthread_mutex_lock(&sockets_lock);
+    for (const struct db_socket *one = sockets; one; one = one->next)
+        shutdown(one->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&sockets_lock);
+}
+
 static void drop_handle(struct db *db)
 {
     atomic_store(&db->thread_id, 0);
     db->in_transaction = false;
-    db_socket_forget(&db->socket);
+    forget_socket(&db->socket);
     if (db->mysql)
         mysql_close(db->mysql);
     db->mysql = NULL;
@@ -61,15 +103,15 @@ enum rc db_connect(struct db *db, struct err *err)
 
     if (rc != RC_OK || db->mysql)
         return rc;
-    if (db_is_cut())
+    if (atomic_load(&cut))
         return err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
                         db->place);
     rc = db_handle_connect(&db->mysql, db->settings, db->place, err);
     if (rc != RC_OK)
         return rc;
-    db_socket_list(&db->socket, db_handle_socket(db->mysql));
+    list_socket(&db->socket, db_handle_socket(db->mysql));
     /* db_cut_all() ran while this connection was being made and did not see it. */
-    if (db_is_cut())
+    if (atomic_load(&cut))
         rc = err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
                       db->place);
     else
@@ -433,6 +475,46 @@ uint64_t db_packet_bytes_max(const struct db *db)
     return db->server.packet_bytes_max;
 }
 
+/* The character after the backslash, or 0 if the byte needs none. */
+static const char escapes[256] = {
+    ['\0'] = '0',  ['\n'] = 'n', ['\r'] = 'r',  ['\x1a'] = 'Z',
+    ['\''] = '\'', ['"'] = '"',  ['\\'] = '\\',
+};
+
+void db_literal_quoted(struct buf *sql, const char *introducer, const void *bytes, size_t len)
+{
+    const unsigned char *in = bytes;
+    size_t extra = 2;
+    char *out;
+
+    buf_text_put(sql, introducer);
+    /* The bytes are counted first, because reserving the worst case could exceed the ceiling of the
+     * buf. */
+    for (size_t i = 0; i < len; i++)
+        extra += escapes[in[i]] != 0;
+    out = buf_reserve(sql, len + extra);
+    if (!out)
+        return;
+    sql->len += len + extra;
+    *out++ = '\'';
+    for (size_t i = 0; i < len; i++) {
+        char escape = escapes[in[i]];
+
+        if (escape)
+            *out++ = '\\';
+        *out++ = escape ? escape : (char)in[i];
+    }
+    *out = '\'';
+}
+
+void db_literal_hex(struct buf *sql, const char *introducer, const void *bytes, size_t len)
+{
+    buf_text_put(sql, introducer);
+    buf_text_put(sql, "X'");
+    buf_hex(sql, bytes, len);
+    buf_char(sql, '\'');
+}
+
 void db_put_text(struct db *db, struct buf *sql, const char *text, size_t len)
 {
     if (!text)
@@ -483,7 +565,7 @@ void db_interrupt(struct db *db)
     MYSQL *mysql = NULL;
     char sql[64];
 
-    if (thread_id == 0 || db_is_cut() || db_library_enter(NULL) != RC_OK ||
+    if (thread_id == 0 || atomic_load(&cut) || db_library_enter(NULL) != RC_OK ||
         db_handle_connect(&mysql, db->settings, db->place, NULL) != RC_OK)
         return;
     snprintf(sql, sizeof(sql), "KILL QUERY %lu", thread_id);

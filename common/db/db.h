@@ -30,8 +30,12 @@
 
 enum db_code {
     DB_DUPLICATE = 1062,
+    DB_NO_SUCH_COLUMN = 1054,
     DB_LOCK_TIMEOUT = 1205,
     DB_DEADLOCK = 1213,
+    DB_ACCESS_DENIED = 1045,             /* at the login: wrong account or password */
+    DB_ACCESS_DENIED_NO_PASSWORD = 1698, /* at the login: the account is not for passwords */
+    DB_NO_PRIVILEGE = 1142,              /* to a table */
     DB_NO_SUCH_TABLE = 1146,
     DB_NOWAIT = 3572,
     DB_CANNOT_CONVERT = 3854, /* MySQL: text that is none in its character set */
@@ -132,6 +136,13 @@ bool db_in_transaction(const struct db *db);
 void db_put_text(struct db *db, struct buf *sql, const char *text, size_t len);
 void db_put_bytes(struct db *db, struct buf *sql, const void *bytes, size_t len);
 void db_put_name(struct buf *sql, const char *name);
+
+/* The literals that these append, without a db. introducer'...' with backslashes is only for our
+ * own sessions: utf8mb4 has no byte below 0x80 inside a character, and NO_BACKSLASH_ESCAPES is off.
+ * introducer X'...' is twice as long, and right whatever the session's character set and sql_mode.
+ * Escaping is not the client library's, because it must work before the first connection. */
+void db_literal_quoted(struct buf *sql, const char *introducer, const void *bytes, size_t len);
+void db_literal_hex(struct buf *sql, const char *introducer, const void *bytes, size_t len);
 
 /* Column helpers: 0 for NULL; numbers are read as far as they go. */
 int64_t db_column_i64(const struct db_row *row, size_t column);

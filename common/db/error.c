@@ -274,6 +274,11 @@ static bool find_grant(char *out, size_t size, const char *text)
     return true;
 }
 
+bool db_error_lacks_privilege(unsigned code)
+{
+    return code == 1142 || code == 1143 || code == 1044 || code == 1227 || code == 1370;
+}
+
 /* Appends what to do for a user that lacks a privilege. */
 static void put_right(char *out, size_t size, unsigned code, const char *text)
 {
@@ -283,7 +288,7 @@ static void put_right(char *out, size_t size, unsigned code, const char *text)
     out[0] = '\0';
     if ((code == 1142 || code == 1143) && find_grant(grant, sizeof(grant), text))
         snprintf(out, size, ": it lacks %s; %s", grant, see);
-    else if (code == 1142 || code == 1143 || code == 1044 || code == 1227 || code == 1370)
+    else if (db_error_lacks_privilege(code))
         snprintf(out, size, ": %s", see);
 }
 

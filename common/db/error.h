@@ -14,6 +14,9 @@ enum rc db_error_classify(unsigned code, const char *text);
  * shutting down. */
 bool db_error_ends_session(unsigned code);
 
+/* Whether the account lacks a privilege. */
+bool db_error_lacks_privilege(unsigned code);
+
 /* err_fail() with "<place>: <text> (<code>)", text cut to a length that fits a log line. */
 enum rc db_error_report(struct err *err, unsigned code, const char *place, const char *text);
 

@@ -3,8 +3,12 @@
 
 #include "common/buf.h"
 #include "common/db/error.h"
-#include "common/db/tls.h"
+#include "common/db/login.h"
+#include "common/os.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/crypto.h>
 #include <openssl/x509.h>
 #include <pthread.h>
 #include <signal.h>
@@ -71,6 +75,31 @@ void db_pipe_signal_ignore(void)
 static unsigned round_to_seconds(int64_t ms)
 {
     return ms <= 1000 ? 1 : (unsigned)((ms + 999) / 1000);
+}
+
+/* Addresses that other machines cannot intercept. Names are not looked up, because a false DNS
+ * answer could make a remote address look local. */
+static bool is_local(const struct mysql_settings *settings)
+{
+    struct in_addr four;
+    struct in6_addr six;
+
+    if (settings->socket[0] || strcmp(settings->host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, settings->host, &four) == 1)
+        return (ntohl(four.s_addr) >> 24) == 127;
+    return inet_pton(AF_INET6, settings->host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+enum db_tls db_tls_of(const struct mysql_settings *settings)
+{
+    if (strcmp(settings->tls, "off") == 0)
+        return DB_TLS_OFF;
+    if (strcmp(settings->tls, "on") == 0)
+        return DB_TLS_ON;
+    if (strcmp(settings->tls, "auto") == 0 && is_local(settings))
+        return DB_TLS_OFF;
+    return DB_TLS_VERIFY;
 }
 
 #ifdef LIBMARIADB
@@ -160,22 +189,19 @@ static enum rc fail_connect(MYSQL *mysql, const struct mysql_settings *settings,
                     said, settings->tls, settings->tls_ca[0] ? settings->tls_ca : "the system's");
 }
 
-enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
-                          struct err *err)
+static enum rc connect_handle(MYSQL *mysql, const struct mysql_settings *settings,
+                              const char *password, const char *place, struct err *err)
 {
     bool local = settings->socket[0] != '\0';
     const char *database = settings->database[0] ? settings->database : NULL;
     /* If the library does not enforce TLS, no statement is sent before the connection is known to
      * be encrypted. */
     bool later = database && db_tls_of(settings) == DB_TLS_ON;
-    MYSQL *mysql = mysql_init(NULL);
     enum rc rc;
 
-    if (!mysql)
-        return err_fail(err, RC_FATAL, 0, "%s: out of memory", place);
     set_options(mysql, settings);
     /* No flags: no multi statements, and affected rows are those that really changed. */
-    if (mysql_real_connect(mysql, local ? NULL : settings->host, settings->user, settings->password,
+    if (mysql_real_connect(mysql, local ? NULL : settings->host, settings->user, password,
                            later ? NULL : database, (unsigned)settings->port,
                            local ? settings->socket : NULL, 0))
         rc = check_tls(mysql, settings, place, err);
@@ -183,11 +209,31 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
         rc = fail_connect(mysql, settings, place, err);
     if (rc == RC_OK && later && mysql_select_db(mysql, database) != 0)
         rc = db_error_report(err, mysql_errno(mysql), place, mysql_error(mysql));
+    return rc;
+}
+
+enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
+                          struct err *err)
+{
+    MYSQL *mysql = mysql_init(NULL);
+    char password[SETTING_TEXT_SIZE];
+    struct err fault;
+    struct err own = {0};
+    enum rc rc;
+
+    if (!mysql)
+        return err_fail(err, RC_FATAL, 0, "%s: out of memory", place);
+    login_read_password(settings, password, &fault);
+    rc = connect_handle(mysql, settings, password, place, &own);
+    OPENSSL_cleanse(password, sizeof(password));
+    rc = login_take_result(settings, place, os_now_ms(), rc, &fault, &own);
     if (rc == RC_OK) {
         *out = mysql;
         return RC_OK;
     }
     mysql_close(mysql);
+    if (err)
+        *err = own;
     /* There is no item yet that RC_REJECT could refer to. */
     return rc == RC_REJECT ? RC_RETRY : rc;
 }

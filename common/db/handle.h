@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes connections: the client library's own life, its options, TLS, and what every session is
- * set to. Only db.c includes this header; these two files alone call the library. Any thread. */
+ * set to. Only db.c includes this header, and these two files alone call the library. Any thread.
+ */
 #ifndef COMMON_DB_HANDLE_H
 #define COMMON_DB_HANDLE_H
 
@@ -16,6 +17,15 @@ struct db_server {
     enum db_kind kind;
     uint64_t packet_bytes_max;
 };
+
+enum db_tls {
+    DB_TLS_OFF,
+    DB_TLS_ON,     /* encrypted, with whomever it is */
+    DB_TLS_VERIFY, /* encrypted, with who the certificate says and the authority vouches for */
+};
+
+/* The mode for this host: auto means off for a socket or a loopback address, else verify. Pure. */
+enum db_tls db_tls_of(const struct mysql_settings *settings);
 
 /* Starts the library once per process. RC_FATAL: no memory. */
 enum rc db_library_enter(struct err *err);

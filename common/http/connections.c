@@ -5,10 +5,13 @@
 #include "common/metrics.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define TICKS 8 /* a phase ends late by at most this fraction of its time */
 #define TICK_MS_MIN 20
@@ -336,4 +339,157 @@ int64_t http_connections_step(void *ctx, int64_t now_ms)
     if (!any)
         return LOOP_WAKEUP;
     return tick_ms > TICK_MS_MIN ? tick_ms : TICK_MS_MIN;
+}
+
+#define HOST_SIZE 256
+#define BACKLOG 511
+#define PORT_MAX 65535
+#define PORTS_TRIED 100 /* for "host:port+" */
+
+/* Splits "host:port", "[host]:port" and both with a + at the end. False when it is none of them. */
+static bool split_address(const char *address, char host[HOST_SIZE], int *port, bool *plus)
+{
+    const char *colon = strrchr(address, ':');
+    size_t len = colon ? (size_t)(colon - address) : 0;
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+
+    if (len == 0 || len >= HOST_SIZE || digits == 0 || digits > 5)
+        return false;
+    *port = (int)strtol(colon + 1, NULL, 10);
+    *plus = strcmp(colon + 1 + digits, "+") == 0;
+    if (*port > PORT_MAX || (colon[1 + digits] && !*plus))
+        return false;
+    if (address[0] == '[' && address[len - 1] == ']') {
+        address++;
+        len -= 2;
+    }
+    memcpy(host, address, len);
+    host[len] = '\0';
+    return true;
+}
+
+/* A port that another process has may be free at the next start; the other mistakes are in the
+ * setting. */
+static enum rc judge_error(int code)
+{
+    return code == EADDRNOTAVAIL || code == EACCES || code == EAFNOSUPPORT ? RC_REJECT : RC_FATAL;
+}
+
+static const char *explain_error(int code)
+{
+    switch (code) {
+    case EADDRINUSE:
+        return "another process listens on this address; stop it or choose another port";
+    case EADDRNOTAVAIL:
+        return "this machine does not have that address";
+    case EACCES:
+        return "ports below 1024 need a privilege";
+    default:
+        return strerror(code);
+    }
+}
+
+/* 0 and the socket, or an errno. */
+static int open_socket(const struct addrinfo *place, int *out)
+{
+    int fd = socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    place->ai_protocol);
+    int on = 1;
+    int off = 0;
+    int code;
+
+    if (fd < 0)
+        return errno;
+    /* Without it a restart fails while old connections are in TIME_WAIT. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* "*" and "[::]" mean both families; the system's default differs. */
+    if (place->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (bind(fd, place->ai_addr, place->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        *out = fd;
+        return 0;
+    }
+    code = errno;
+    close(fd);
+    return code;
+}
+
+static int read_port(int fd)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+    char port[8];
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0 ||
+        getnameinfo((struct sockaddr *)&address, len, NULL, 0, port, sizeof(port),
+                    NI_NUMERICSERV) != 0)
+        return 0;
+    return (int)strtol(port, NULL, 10);
+}
+
+/* Opens the first address of this family that works. For "*" IPv6 is tried first: such a socket
+ * accepts IPv4, too. */
+static int try_places(const struct addrinfo *places, int family, int *fd)
+{
+    int code = EADDRNOTAVAIL;
+
+    for (const struct addrinfo *place = places; place; place = place->ai_next) {
+        if (place->ai_family != family)
+            continue;
+        code = open_socket(place, fd);
+        if (code == 0)
+            return 0;
+    }
+    return code;
+}
+
+/* 0 and the socket, an errno, or an error of getaddrinfo(), which is in *resolve_code. */
+static int listen_at(const char *host, int port, int *fd, int *resolve_code)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *places = NULL;
+    bool any = strcmp(host, "*") == 0;
+    char port_text[8];
+    int code;
+
+    snprintf(port_text, sizeof(port_text), "%d", port);
+    *resolve_code = getaddrinfo(any ? NULL : host, port_text, &hints, &places);
+    if (*resolve_code != 0)
+        return EADDRNOTAVAIL;
+    code = try_places(places, any ? AF_INET6 : AF_INET, fd);
+    if (code != 0 && code != EADDRINUSE)
+        code = try_places(places, any ? AF_INET : AF_INET6, fd);
+    freeaddrinfo(places);
+    return code;
+}
+
+enum rc http_listen(const char *address, int *fd, int *port, struct err *err)
+{
+    char host[HOST_SIZE];
+    int first;
+    int last;
+    int resolve_code = 0;
+    int code = EADDRINUSE;
+    bool plus;
+
+    if (!split_address(address, host, &first, &plus))
+        return err_fail(err, RC_REJECT, 0, "cannot listen on \"%s\": expected address:port",
+                        address);
+    last = plus && first > 0 ? first + PORTS_TRIED - 1 : first;
+    if (last > PORT_MAX)
+        last = PORT_MAX;
+    for (int at = first; code == EADDRINUSE && at <= last; at++)
+        code = listen_at(host, at, fd, &resolve_code);
+    if (resolve_code != 0)
+        return err_fail(err, resolve_code == EAI_NONAME ? RC_REJECT : RC_FATAL, 0,
+                        "cannot listen on %s: %s", address, gai_strerror(resolve_code));
+    if (code == EADDRINUSE && last > first)
+        return err_fail(err, RC_FATAL, code,
+                        "cannot listen on %s: other processes listen on all ports from %d to %d",
+                        address, first, last);
+    if (code != 0)
+        return err_fail(err, judge_error(code), code, "cannot listen on %s: %s", address,
+                        explain_error(code));
+    *port = read_port(*fd);
+    return RC_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The connections of a server: how many each address may hold, and how long each phase of a
- * connection may take. The library's own time-out restarts with every byte; the deadline of a phase
- * does not move. The server's thread calls these functions, except http_connections_step(), which
- * has a thread of its own. */
+/* The sockets of a server: opens the listening one, and decides how many connections each address
+ * may hold and how long each phase of a connection may take. The library's own time-out restarts
+ * with every byte; the deadline of a phase does not move. The server's thread calls the functions
+ * on connections, except http_connections_step(), which has a thread of its own. */
 #ifndef COMMON_HTTP_CONNECTIONS_H
 #define COMMON_HTTP_CONNECTIONS_H
 
@@ -15,6 +15,13 @@
 
 struct http_connection;
 struct sockaddr;
+
+/* Opens a listening socket. address: host:port; the host is a name, an IPv4 address, an IPv6
+ * address in brackets, or * for all addresses; a + after the port asks for the first free port from
+ * this one on, of 100. The caller owns *fd; *port is the actual port.
+ * RC_REJECT: no process of this machine can listen there. RC_FATAL: another process does, or the
+ * machine lacks something. err names the address and the reason. Any thread. */
+enum rc http_listen(const char *address, int *fd, int *port, struct err *err);
 
 /* The phases of a connection, and the limit of each. */
 enum http_phase {

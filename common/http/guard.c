@@ -3,11 +3,14 @@
 
 #include "common/config/secret_file.h"
 #include "common/host.h"
-#include "common/http/tls.h"
 #include "common/log.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -119,17 +122,86 @@ static enum rc check_place(const struct http_guard_config *config, int fd, struc
     return RC_OK;
 }
 
+/* Refuses keys with a password; by default the library would ask on the terminal. */
+static int refuse_password(char *out, int size, int writing, void *ctx)
+{
+    (void)out;
+    (void)size;
+    (void)writing;
+    (void)ctx;
+    return -1;
+}
+
+static X509 *read_cert(const struct buf *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem->data, (int)pem->len);
+    X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, refuse_password, NULL) : NULL;
+
+    BIO_free(bio);
+    return cert;
+}
+
+static EVP_PKEY *read_key(const struct buf *pem)
+{
+    BIO *bio = BIO_new_mem_buf(pem->data, (int)pem->len);
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, refuse_password, NULL) : NULL;
+
+    BIO_free(bio);
+    return key;
+}
+
+/* Checks that certificate and key belong together, because the HTTP library's own error names no
+ * reason. err holds nothing of the key. */
+static enum rc check_pair(const struct http_guard *guard, struct err *err)
+{
+    const struct http_guard_config *config = guard->config;
+    X509 *cert = read_cert(&guard->cert);
+    EVP_PKEY *key = read_key(&guard->key);
+    enum rc rc = RC_OK;
+
+    if (!cert)
+        rc = err_fail(err, RC_REJECT, 0, "%s.tls_cert: %.150s holds no certificate in PEM form",
+                      config->section, config->tls_cert);
+    else if (!key)
+        rc = err_fail(err, RC_REJECT, 0,
+                      "%s.tls_key: %.150s holds no private key in PEM form without a password",
+                      config->section, config->tls_key);
+    else if (X509_check_private_key(cert, key) != 1)
+        rc = err_fail(err, RC_REJECT, 0,
+                      "%s.tls_key: the key in %.120s does not belong to the first certificate in "
+                      "%.120s",
+                      config->section, config->tls_key, config->tls_cert);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    return rc;
+}
+
 static enum rc open_tls(struct http_guard *guard, struct err *err)
 {
     const struct http_guard_config *config = guard->config;
+    enum rc rc;
 
     if (is_set(config->tls_cert) != is_set(config->tls_key))
         return err_fail(err, RC_REJECT, 0, "%s.%s is not set; a certificate needs its key",
                         config->section, is_set(config->tls_cert) ? "tls_key" : "tls_cert");
     if (!is_set(config->tls_cert))
         return RC_OK;
-    return http_tls_read(&guard->cert, &guard->key, config->section, config->tls_cert,
-                         config->tls_key, err);
+    rc = secret_file_read_public(&guard->cert, config->tls_cert, err);
+    if (rc != RC_OK) {
+        err_wrap(err, "%s.tls_cert", config->section);
+        return rc;
+    }
+    rc = secret_file_read(&guard->key, config->tls_key, err);
+    if (rc != RC_OK) {
+        err_wrap(err, "%s.tls_key", config->section);
+        return rc;
+    }
+    rc = check_pair(guard, err);
+    /* The HTTP library expects C strings. */
+    buf_text(&guard->cert);
+    buf_text(&guard->key);
+    return rc;
 }
 
 /* A token file in which no token has the needed scope is refused. */

@@ -2,13 +2,10 @@
 #include "common/http/http.h"
 
 #include "common/http/connections.h"
-#include "common/http/frame.h"
-#include "common/http/listen.h"
 #include "common/http/request.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
-#include "common/stop.h"
 
 #include <assert.h>
 #include <ctype.h>

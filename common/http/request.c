@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* All bodies that are being received; without this limit connections_max full bodies could be in
  * memory. */
@@ -245,4 +246,27 @@ void http_answer(struct http_request *request, int status, const char *content_t
     /* From here on the request belongs to the server's thread. */
     if (was == HTTP_REQUEST_WAITING)
         MHD_resume_connection(connection);
+}
+
+/* The characters of a header's name in RFC 9110; a blank before the colon is none of them. */
+static const char letters[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~";
+
+void http_frame_see(struct http_frame *frame, const char *name, const char *value)
+{
+    if (!*name || name[strspn(name, letters)] != '\0') {
+        frame->bad = true;
+    } else if (strcasecmp(name, "Host") == 0) {
+        frame->hosts++;
+    } else if (strcasecmp(name, "Content-Length") == 0) {
+        frame->lengths++;
+    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        frame->encodings++;
+        frame->bad |= !value || strcasecmp(value, "chunked") != 0;
+    }
+}
+
+bool http_frame_is_clear(const struct http_frame *frame)
+{
+    return !frame->bad && frame->hosts <= 1 && frame->lengths + frame->encodings <= 1;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* One request between the library and its handler: its body, within limits, and its answer. For
- * common/http/http.c; a handler uses common/http/http.h. A request belongs to the server's thread,
- * except between the call of the handler and http_answer(). */
+/* One request between the library and its handler: whether its headers are unambiguous, its body,
+ * within limits, and its answer. For common/http/http.c; a handler uses common/http/http.h. A
+ * request belongs to the server's thread, except between the call of the handler and
+ * http_answer(). */
 #ifndef COMMON_HTTP_REQUEST_H
 #define COMMON_HTTP_REQUEST_H
 
@@ -79,5 +80,22 @@ bool http_request_gather(struct http_request *request, const char *bytes, size_t
 
 /* Whether a body of that length is read to its end, kept or dropped. */
 bool http_request_would_gather(size_t len);
+
+/* Counts the headers that define the end and the host of a request. If a request defines one of
+ * them in two ways, a proxy in front could see another end than this server (request smuggling):
+ * the next client's request would become part of this one. Zeroed: no header yet. */
+struct http_frame {
+    unsigned hosts;     /* how often Host is there */
+    unsigned lengths;   /* how often Content-Length is there */
+    unsigned encodings; /* how often Transfer-Encoding is there */
+    bool bad;
+};
+
+/* Takes the next header; value may be NULL. Pure, as the next one. */
+void http_frame_see(struct http_frame *frame, const char *name, const char *value);
+
+/* After all headers. True: there is at most one Host, at most one of Content-Length and
+ * Transfer-Encoding, the latter is chunked, and every name is well-formed. */
+bool http_frame_is_clear(const struct http_frame *frame);
 
 #endif

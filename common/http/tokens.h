@@ -19,6 +19,9 @@
 #define HTTP_SCOPE_GROUPS_MAX 16
 #define HTTP_SCOPE_GROUP_SIZE 65
 
+/* A token goes through four places: tokens.c parses its scopes, guard.c finds it by the request's
+ * header, api.c compares its scopes with the route's (api_routes.h), and api_tasks.c compares its
+ * groups with the task's. */
 enum http_scope {
     HTTP_SCOPE_VOTES = 1,   /* "votes" */
     HTTP_SCOPE_READ = 2,    /* "read" */

@@ -2,17 +2,20 @@
 #include "common/kafka/kafka.h"
 
 #include "common/condition.h"
-#include "common/config/setting.h"
+#include "common/config/settings.h"
 #include "common/log.h"
-#include "common/nearest.h"
 #include "common/os.h"
+#include "common/text.h"
 
+#include <inttypes.h>
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* From here on cooperative rebalancing is sound; see kafka_cooperative(). */
 #define VERSION_COOPERATIVE 0x020500ff
@@ -27,6 +30,123 @@ static const struct kafka_default ground[] = {
     {"bootstrap.servers", "127.0.0.1:9092", NULL},
     {"client.id", "tallybox", NULL},
 };
+
+struct meaning {
+    int code; /* a rd_kafka_resp_err_t */
+    enum rc rc;
+};
+
+/* Codes that are not listed are RC_RETRY: faults that end by themselves or through an operator's
+ * work at the broker while the handle stays good (no connection, no leader, too few replicas,
+ * time-outs, full queues, purged messages, throttling, full disks, rebalances), and every code yet
+ * unknown: trying again is harmless, because what is refused stays in its table. Three are worth a
+ * word:
+ * - failed logins and TLS: librdkafka keeps trying by itself and recovers when the account is
+ *   corrected; a new handle or process would only try faster.
+ * - REQUEST_TIMED_OUT and MSG_TIMED_OUT leave open whether the broker has the message.
+ * - UNSUPPORTED_COMPRESSION_TYPE, INVALID_REQUIRED_ACKS: settings, the same for every message;
+ *   setting one message aside would not help the next. */
+static const struct meaning meanings[] = {
+    {RD_KAFKA_RESP_ERR_NO_ERROR, RC_OK},
+    {RD_KAFKA_RESP_ERR__PARTITION_EOF, RC_OK}, /* no error */
+
+    /* This message, its topic, or (consuming) this partition. */
+    {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE, RC_REJECT},
+    /* A bad checksum. Older brokers also return it if a compacted topic gets a record without key,
+     * and then every repetition would fail. */
+    {RD_KAFKA_RESP_ERR_INVALID_MSG, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_INVALID_RECORD, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_POLICY_VIOLATION, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, RC_REJECT}, /* not a topic's name */
+    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, RC_REJECT},
+    /* librdkafka returns it after it has requested the topic for
+     * topic.metadata.propagation.max.ms. */
+    {RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION, RC_REJECT},
+    {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__INVALID_ARG, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__KEY_SERIALIZATION, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__VALUE_SERIALIZATION, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__KEY_DESERIALIZATION, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__VALUE_DESERIALIZATION, RC_REJECT},
+    /* The needed records have been deleted. */
+    {RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, RC_REJECT},
+    {RD_KAFKA_RESP_ERR__NO_OFFSET, RC_REJECT},
+    {-139, RC_REJECT}, /* _LOG_TRUNCATION, which 2.0 has no name for */
+
+    /* The handle: its producer id, epoch or sequence is not what the broker expects any more, it
+     * may not have one, or it is being destroyed. */
+    {RD_KAFKA_RESP_ERR__FATAL, RC_FATAL},
+    {RD_KAFKA_RESP_ERR__FENCED, RC_FATAL},
+    {RD_KAFKA_RESP_ERR__GAPLESS_GUARANTEE, RC_FATAL},
+    {RD_KAFKA_RESP_ERR__INCONSISTENT, RC_FATAL},
+    {RD_KAFKA_RESP_ERR__DESTROY, RC_FATAL},
+    {RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_ID_MAPPING, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_PRODUCER_FENCED, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_INVALID_TXN_STATE, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_TRANSACTION_COORDINATOR_FENCED, RC_FATAL},
+    /* Without the right to an idempotent producer's id librdkafka gives the handle up. */
+    {RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED, RC_FATAL},
+    {RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED, RC_FATAL},
+};
+
+enum rc kafka_classify(int code)
+{
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++) {
+        if (meanings[i].code == code)
+            return meanings[i].rc;
+    }
+    return RC_RETRY;
+}
+
+/* What to do for a user that lacks an ACL; "" for every other code. */
+const char *kafka_acl_hint(int code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks an ACL on the topic: Describe, and Write to publish or "
+               "Read to consume";
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks the ACL Read on the consumer group";
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        return "; the user of [kafka] lacks the ACL Write on its topics";
+    default:
+        return "";
+    }
+}
+
+enum rc kafka_fail(struct err *err, int code, const char *format, ...)
+{
+    char what[256];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    return err_fail(err, kafka_classify(code), code, "%s: %s (%s)%s", what,
+                    rd_kafka_err2str((rd_kafka_resp_err_t)code),
+                    rd_kafka_err2name((rd_kafka_resp_err_t)code), kafka_acl_hint(code));
+}
+
+enum rc kafka_fail_no_answer(struct err *err, rd_kafka_t *kafka, int code, int64_t timeout_ms)
+{
+    char servers[160] = "";
+    size_t size = sizeof(servers);
+
+    rd_kafka_conf_get(rd_kafka_conf(kafka), SETTINGS_KAFKA_SERVERS, servers, &size);
+    return kafka_fail(err, code, "no answer within %" PRId64 " s from kafka.%s = %.120s",
+                      timeout_ms / 1000, SETTINGS_KAFKA_SERVERS, servers);
+}
 
 bool kafka_cooperative(void)
 {
@@ -91,30 +211,71 @@ static enum log_level map_level(int level, const char *facility, const char *tex
     return level <= 6 ? LOG_INFO : LOG_DEBUG;
 }
 
-/* librdkafka retries for ever and logs each failure. */
-#define SAY_AGAIN_MS 60000
+/* librdkafka retries for ever and logs each failure. A text is logged once; it is new again after a
+ * quiet time, or after an hour of repetitions. */
+#define QUIET_MS 120000
+#define REPEATING_MS_MAX 3600000
 #define DEBUG_LEVEL 7
 
 static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER; /* guards logged */
-static struct reasons logged;
+static struct {
+    struct reasons texts;
+    size_t repeats; /* lines that were not written, because their text is among texts */
+    int64_t first_ms;
+    int64_t last_ms; /* of all lines */
+    struct err last; /* the last repeated line */
+} logged;
+
+/* Returns false when the line is a repetition, which is only counted. */
+static bool note_line(const struct err *line, int64_t now_ms)
+{
+    bool is_new;
+
+    pthread_mutex_lock(&logged_lock);
+    is_new = reasons_add(&logged.texts, line->text, now_ms, INT64_MAX);
+    logged.last_ms = now_ms;
+    if (!is_new) {
+        if (logged.repeats++ == 0)
+            logged.first_ms = now_ms;
+        logged.last = *line;
+    }
+    pthread_mutex_unlock(&logged_lock);
+    return is_new;
+}
 
 /* Called by librdkafka's threads. */
 static void on_log(const rd_kafka_t *kafka, int level, const char *facility, const char *text)
 {
+    enum log_level shown = map_level(level, facility, text);
+    const char *client = kafka ? rd_kafka_name(kafka) : "none";
     struct err line;
-    bool is_new = true;
 
-    /* With debugging on, every line is logged. */
-    if (level < DEBUG_LEVEL) {
-        pthread_mutex_lock(&logged_lock);
-        is_new = reasons_add(&logged, text, os_now_ms(), SAY_AGAIN_MS);
-        pthread_mutex_unlock(&logged_lock);
-    }
-    if (!is_new)
-        return;
     err_set(&line, "%s", text);
-    log_error(map_level(level, facility, text), "kafka_library", &line, "client=%s facility=%s",
-              kafka ? rd_kafka_name(kafka) : "none", facility);
+    /* A line that is shown at debug level only is never counted. */
+    if (level < DEBUG_LEVEL && shown != LOG_DEBUG && !note_line(&line, os_now_ms()))
+        return;
+    log_error(shown, "kafka_library", &line, "client=%s facility=%s", client, facility);
+}
+
+void kafka_log_repeats(int64_t now_ms)
+{
+    struct err last = {0};
+    size_t repeats = 0;
+    int64_t over_ms = 0;
+
+    pthread_mutex_lock(&logged_lock);
+    if (now_ms - logged.last_ms >= QUIET_MS ||
+        (logged.repeats > 0 && now_ms - logged.first_ms >= REPEATING_MS_MAX)) {
+        repeats = logged.repeats;
+        over_ms = logged.last_ms - logged.first_ms;
+        last = logged.last;
+        logged.repeats = 0;
+        logged.texts.count = 0;
+    }
+    pthread_mutex_unlock(&logged_lock);
+    if (repeats > 0)
+        log_error(LOG_INFO, "kafka_library_repeated", &last, "lines=%zu over_ms=%" PRId64, repeats,
+                  over_ms);
 }
 
 void kafka_log_to_ours(rd_kafka_conf_t *conf)
@@ -210,7 +371,7 @@ static enum rc check_fixed(const rd_kafka_conf_t *base, const rd_kafka_conf_t *c
 {
     for (size_t i = 0; i < count; i++) {
         if (defaults[i].fixed && !is_same(base, conf, defaults[i].name))
-            return err_fail(err, RC_FATAL, 0, "kafka.%s: %s has to stay %s: %s", name,
+            return err_fail(err, RC_REJECT, 0, "kafka.%s: %s has to stay %s: %s", name,
                             defaults[i].name, defaults[i].value, defaults[i].fixed);
     }
     return RC_OK;
@@ -320,4 +481,119 @@ enum rc kafka_conf_check(const struct settings *settings, struct err *err)
     enum rc rc = check_handle(settings, KAFKA_PRODUCER, err);
 
     return rc == RC_OK ? check_handle(settings, KAFKA_CONSUMER, err) : rc;
+}
+
+/* A handle that a separate thread destroys. The thread or the caller frees it, whichever
+ * ends later. */
+struct destruction {
+    rd_kafka_t *kafka;
+    int flags;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool done;
+    bool left; /* the caller has stopped waiting */
+};
+
+static atomic_int handles_left;
+
+static void free_destruction(struct destruction *one)
+{
+    pthread_cond_destroy(&one->changed);
+    pthread_mutex_destroy(&one->lock);
+    free(one);
+}
+
+static struct destruction *make_destruction(rd_kafka_t *kafka, int flags)
+{
+    struct destruction *one = calloc(1, sizeof(*one));
+    pthread_condattr_t clock;
+
+    if (!one)
+        return NULL;
+    one->kafka = kafka;
+    one->flags = flags;
+    pthread_mutex_init(&one->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&one->changed, &clock);
+    pthread_condattr_destroy(&clock);
+    return one;
+}
+
+static void *destroy_main(void *arg)
+{
+    struct destruction *one = arg;
+    bool left;
+
+    os_thread_name("kafka-end");
+    rd_kafka_destroy_flags(one->kafka, one->flags);
+    pthread_mutex_lock(&one->lock);
+    one->done = true;
+    left = one->left;
+    pthread_cond_signal(&one->changed);
+    pthread_mutex_unlock(&one->lock);
+    if (left) {
+        free_destruction(one);
+        atomic_fetch_sub(&handles_left, 1);
+    }
+    return NULL;
+}
+
+static struct timespec compute_deadline(int64_t until_ms)
+{
+    struct timespec at;
+    int64_t ms = until_ms - os_now_ms();
+
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    if (ms <= 0)
+        return at;
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+/* True when it is done; otherwise it is the thread's. */
+static bool wait_destruction(struct destruction *one, int64_t until_ms)
+{
+    struct timespec at = compute_deadline(until_ms);
+    bool done;
+
+    pthread_mutex_lock(&one->lock);
+    while (!one->done && pthread_cond_timedwait(&one->changed, &one->lock, &at) == 0) {
+    }
+    done = one->done;
+    if (!done) {
+        one->left = true;
+        atomic_fetch_add(&handles_left, 1);
+    }
+    pthread_mutex_unlock(&one->lock);
+    return done;
+}
+
+bool kafka_destroy(rd_kafka_t *kafka, int flags, int64_t until_ms)
+{
+    struct destruction *one = make_destruction(kafka, flags);
+    pthread_t thread;
+
+    /* Without memory or a thread for it there is no bound. */
+    if (!one || pthread_create(&thread, NULL, destroy_main, one) != 0) {
+        if (one)
+            free_destruction(one);
+        rd_kafka_destroy_flags(kafka, flags);
+        return true;
+    }
+    pthread_detach(thread);
+    if (!wait_destruction(one, until_ms))
+        return false;
+    free_destruction(one);
+    return true;
+}
+
+int kafka_handles_left(void)
+{
+    return atomic_load(&handles_left);
 }

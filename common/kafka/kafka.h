@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by all users of librdkafka: the configuration from settings, topics, and the
- * classification of errors. The handle types are librdkafka's. */
+/* Shared by all users of librdkafka: the configuration from settings, the library's log, the
+ * classification of errors, and the end of a handle. Any thread; the handle types are
+ * librdkafka's. */
 #ifndef COMMON_KAFKA_KAFKA_H
 #define COMMON_KAFKA_KAFKA_H
 
@@ -26,8 +27,9 @@ struct kafka_default {
 
 /* Makes a configuration: 127.0.0.1:9092 as bootstrap server, the defaults, then [kafka] properties
  * ("producer.x" and "consumer.x" only for that role); librdkafka's lines go into our log. *conf is
- * the caller's until rd_kafka_new() takes it. RC_FATAL: err names the bad property; secrets are not
- * in it. Logs once what kafka_version_flaws() says of the library. */
+ * the caller's until rd_kafka_new() takes it. RC_REJECT: a property has to keep its value;
+ * RC_FATAL: another mistake. err names the property; secrets are not in it. Logs once what
+ * kafka_version_flaws() says of the library. */
 enum rc kafka_conf_make(struct rd_kafka_conf_s **conf, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
                         struct err *err);
@@ -56,22 +58,12 @@ enum rc kafka_classify(int code);
 enum rc kafka_fail(struct err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* kafka_fail() for a handle that got no answer within timeout_ms: names its bootstrap.servers. */
+enum rc kafka_fail_no_answer(struct err *err, struct rd_kafka_s *kafka, int code,
+                             int64_t timeout_ms);
+
 /* "; the user of [kafka] lacks ..." for what Kafka's ACLs refuse, else ""; static. */
 const char *kafka_acl_hint(int code);
-
-/* Sees that a topic exists, making it with partitions (> 0) and replication (-1: broker's default)
- * where it does not. A topic that is there is left alone whatever its partitions. A broker without
- * an admin API (the in-process one) makes topics by itself. RC_RETRY: cannot tell now. RC_REJECT:
- * no topic can have that name. RC_FATAL: it is missing and may not be made; err says by whom and
- * how to. *count, where it is not NULL, is how many partitions it has; 0: not known. Blocks up to
- * timeout_ms. */
-enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
-                           int replication, int timeout_ms, int *count, struct err *err);
-
-/* Is it librdkafka's in-process broker, by the name it gives its cluster? An admin request to it
- * would wait for a controller until the time is up. Waits up to timeout_ms for the broker's first
- * answer. */
-bool kafka_is_in_process(struct rd_kafka_s *kafka, int timeout_ms);
 
 /* For a handle that gets no answer: names the brokers of its bootstrap.servers again; those that it
  * still knows stay as they are. A broker that is going away may say that there are none. Some
@@ -90,5 +82,10 @@ int kafka_handles_left(void);
 
 /* librdkafka's own lines go into our log; its statistics and errors are not lines. */
 void kafka_log_to_ours(struct rd_kafka_conf_s *conf);
+
+/* A line of librdkafka that differs from an earlier one in digits only is counted instead of
+ * logged. Logs their number, once librdkafka has been quiet for two minutes or has repeated itself
+ * for an hour; then each text is new again. Call it now and then. Any thread. */
+void kafka_log_repeats(int64_t now_ms);
 
 #endif

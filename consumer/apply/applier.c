@@ -120,6 +120,26 @@ static void count_result(struct applier *applier, const struct apply_result *res
     report_held(applier, result);
 }
 
+/* Logs the first dead record of each class that this process meets; the metric counts all. Not an
+ * event for each, because a topic with other records has millions. */
+static void log_dead(struct applier *applier, const struct place *place,
+                     const struct apply_result *result)
+{
+    for (size_t i = 0; applier->config.dead_logged && i < RECORD_CLASS_COUNT; i++) {
+        unsigned bit = 1U << i;
+
+        if (result->dead_ids[i] == 0 ||
+            (atomic_fetch_or(applier->config.dead_logged, bit) & bit) != 0)
+            continue;
+        log_event(LOG_WARN, "record_dead",
+                  "role=consume class=%s topic=%s partition=%" PRId32 " id=%" PRId64
+                  " hint=\"tallybox dead show %" PRId64 "; further records of this class are only "
+                  "counted\"",
+                  record_classes[i], place->topic, place->partition, result->dead_ids[i],
+                  result->dead_ids[i]);
+    }
+}
+
 static enum rc run_batch(struct applier *applier, struct job *job, struct err *err)
 {
     struct apply_result result = {0};
@@ -130,6 +150,7 @@ static enum rc run_batch(struct applier *applier, struct job *job, struct err *e
     if (rc != RC_OK)
         return rc;
     count_result(applier, &result, from_us);
+    log_dead(applier, &job->holding->place, &result);
     job->end = job_end_of(result.end);
     job->clear = result.clear;
     return RC_OK;

@@ -14,7 +14,7 @@
 #include "common/err.h"
 #include "common/ring.h"
 #include "consumer/apply/apply.h"
-#include "consumer/ingest/job.h"
+#include "consumer/ingest/batch.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,6 +34,9 @@ struct applier_config {
     void *wake_ctx;
     void (*on_held)(void *ctx); /* called after a COMMIT that held votes; may be NULL */
     void *held_ctx;
+    /* One bit for each class of dead records that was logged; shared by the appliers of a process.
+     * NULL: none is logged. */
+    atomic_uint *dead_logged;
 };
 
 struct applier {

@@ -205,11 +205,21 @@ static enum rc check_dead_limit(struct apply *apply, const struct place *place, 
                     place->topic, place->partition, count);
 }
 
+static enum rc insert_dead(struct apply *apply, const struct place *place,
+                           const struct dead_row *dead, struct apply_result *reckon,
+                           struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    size_t class = record_class_index(dead->reason_class);
+    bool first = reckon->dead[class]++ == 0;
+
+    return sink->insert_dead(sink->ctx, place, dead, first ? &reckon->dead_ids[class] : NULL, err);
+}
+
 static enum rc write_dead(struct apply *apply, const struct place *place, const struct batch *batch,
                           int64_t next_offset, size_t held_count, struct apply_result *reckon,
                           struct err *err)
 {
-    const struct sink *sink = apply->sink;
     struct dead_row dead;
     enum rc rc = batch->dead_count + held_count > 0 ? check_dead_limit(apply, place, err) : RC_OK;
 
@@ -217,8 +227,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
         batch_dead_view(batch, i, &dead);
         if (dead.offset < next_offset)
             continue;
-        rc = sink->insert_dead(sink->ctx, place, &dead, err);
-        reckon->dead[record_class_index(dead.reason_class)]++;
+        rc = insert_dead(apply, place, &dead, reckon, err);
     }
     for (size_t i = 0; rc == RC_OK && held_count > 0 && i < batch->row_count; i++) {
         const struct vote_row *row = &batch->rows[i];
@@ -226,8 +235,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
         if (row->offset < next_offset || row->hold == VOTE_NOT_HELD)
             continue;
         batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
-        rc = sink->insert_dead(sink->ctx, place, &dead, err);
-        reckon->dead[record_class_index(dead.reason_class)]++;
+        rc = insert_dead(apply, place, &dead, reckon, err);
     }
     return rc;
 }

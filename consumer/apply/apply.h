@@ -52,6 +52,8 @@ struct apply_result {
     size_t duplicates;               /* votes that were in the log before */
     size_t stale;                    /* votes that changed nothing; see apply_keep_lasts() */
     size_t dead[RECORD_CLASS_COUNT]; /* stored records, by the class of their reason */
+    /* the row of the first of each class in dead_record; 0: none, or it existed before */
+    int64_t dead_ids[RECORD_CLASS_COUNT];
     bool clear; /* the batch is whole and need not be: no content of the partition is held */
 };
 

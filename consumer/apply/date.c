@@ -8,16 +8,16 @@
 #define EPOCH_DAYS INT64_C(719468) /* from 0000-03-01 to 1970-01-01 */
 #define ERA_DAYS INT64_C(146097)
 
-struct date date_of(int64_t day)
+struct date date_of(int64_t epoch_day)
 {
-    int64_t days = day + EPOCH_DAYS;
+    int64_t days = epoch_day + EPOCH_DAYS;
     int64_t era = days / ERA_DAYS;
     int64_t of_era = days - era * ERA_DAYS;
     int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     int64_t month = (5 * of_year + 2) / 153;
 
-    assert(day >= DATE_DAY_MIN && day <= DATE_DAY_MAX);
+    assert(epoch_day >= DATE_DAY_MIN && epoch_day <= DATE_DAY_MAX);
     return (struct date){
         .year = (int)(year_of_era + era * 400 + (month >= 10)),
         .month = (int)(month < 10 ? month + 3 : month - 9),
@@ -44,9 +44,9 @@ static void write_digits(char *text, int value, int count)
     }
 }
 
-void date_text(int64_t day, char text[DATE_SIZE])
+void date_write(int64_t epoch_day, char text[DATE_SIZE])
 {
-    struct date date = date_of(day);
+    struct date date = date_of(epoch_day);
 
     write_digits(text, date.year, 4);
     text[4] = '-';
@@ -67,7 +67,7 @@ static bool read_digits(const char *text, int count, int *value)
     return true;
 }
 
-bool date_parse(const char *text, int64_t *day)
+bool date_parse(const char *text, int64_t *epoch_day)
 {
     struct date date;
     char again[DATE_SIZE];
@@ -83,16 +83,16 @@ bool date_parse(const char *text, int64_t *day)
     if (found > DATE_DAY_MAX)
         return false;
     /* Rejects dates such as 30 February, which do not convert back to themselves. */
-    date_text(found, again);
+    date_write(found, again);
     if (strcmp(again, text) != 0)
         return false;
-    *day = found;
+    *epoch_day = found;
     return true;
 }
 
-int64_t date_month(int64_t day, int64_t months)
+int64_t date_month_begin(int64_t epoch_day, int64_t months)
 {
-    struct date date = date_of(day);
+    struct date date = date_of(epoch_day);
     int64_t month = (int64_t)date.year * 12 + date.month - 1 + months;
 
     assert(month >= 12);

@@ -140,7 +140,7 @@ static enum rc on_progress_row(void *ctx, const struct db_row *row, struct err *
 }
 
 /* The shared lock prevents housekeeping from moving the beginning while this transaction writes. */
-static enum rc sink_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+static enum rc sink_lock_log_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct sink_mysql *sink = ctx;
     bool found = false;
@@ -179,7 +179,7 @@ static enum rc sink_lock_progress(void *ctx, const struct place *places, struct 
     buf_text_put(&sink->sql, ") ORDER BY topic, partition_id FOR UPDATE");
     rc = db_query_buf(sink->db, &sink->sql, on_progress_row, &reader, err);
     if (rc == RC_OK && reader.found)
-        rc = sink_lock_begin(sink, &begin_day, err);
+        rc = sink_lock_log_begin(sink, &begin_day, err);
     for (size_t i = 0; i < count; i++)
         rows[i].begin_day = begin_day;
     return rc;
@@ -247,59 +247,60 @@ static enum rc sink_move_progress(void *ctx, const struct place *places,
     return run_sql(sink, NULL, err);
 }
 
-static enum rc ops_lock_tallies(void *ctx, struct tally_row *tallies, size_t count, struct err *err)
-{
-    struct sink_mysql *sink = ctx;
-
-    return sink_lock_tallies(sink->db, &sink->sql, tallies, count, err);
-}
-
-static enum rc ops_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                struct err *err)
-{
-    struct sink_mysql *sink = ctx;
-
-    return sink_make_tallies(sink->db, &sink->sql, tallies, count, err);
-}
-
-static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+static enum rc sink_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
                                  struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
-    return sink_write_tallies(sink->db, &sink->sql, tallies, count, err);
+    return sink_rows_lock_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc ops_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+static enum rc sink_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                 struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
-    return sink_read_lasts(sink->db, &sink->sql, lasts, count, err);
+    return sink_rows_make_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
-                               struct err *err)
+static enum rc sink_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                  struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
-    return sink_write_lasts(sink->db, &sink->sql, lasts, count, err);
+    return sink_rows_write_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
-static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
-                                bool *duplicate, struct err *err)
+static enum rc sink_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
-    return sink_insert_votes(sink->db, &sink->sql, rows, count, duplicate, err);
+    return sink_rows_read_lasts(sink->db, &sink->sql, lasts, count, err);
 }
 
-static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t count,
-                               void (*on_found)(void *found_ctx, const struct id *event_id),
-                               void *found_ctx, struct err *err)
+static enum rc sink_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+                                struct err *err)
 {
     struct sink_mysql *sink = ctx;
 
-    return sink_find_events(sink->db, &sink->sql, rows, count, on_found, found_ctx, err);
+    return sink_rows_write_lasts(sink->db, &sink->sql, lasts, count, err);
+}
+
+static enum rc sink_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
+                                 bool *duplicate, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_rows_insert_votes(sink->db, &sink->sql, rows, count, duplicate, err);
+}
+
+static enum rc sink_find_events(void *ctx, const struct vote_row *rows, size_t count,
+                                void (*on_found)(void *found_ctx, const struct id *event_id),
+                                void *found_ctx, struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_rows_find_events(sink->db, &sink->sql, rows, count, on_found, found_ctx, err);
 }
 
 static void put_bytes(struct sink_mysql *sink, const void *bytes, size_t len)
@@ -360,8 +361,8 @@ static enum rc compare_dead(struct sink_mysql *sink, const struct place *place,
                     place->topic, place->partition, dead->offset);
 }
 
-static enum rc ops_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
-                               struct err *err)
+static enum rc sink_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+                                int64_t *id, struct err *err)
 {
     struct sink_mysql *sink = ctx;
     uint64_t packet_bytes_max = db_packet_bytes_max(sink->db);
@@ -378,8 +379,12 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
                      place->topic, place->partition, dead->offset, sink->sql.len, packet_bytes_max);
     else
         rc = run_sql(sink, &affected, err);
+    if (id)
+        *id = 0;
     if (rc == RC_OK && affected == 0)
         rc = compare_dead(sink, place, dead, err);
+    else if (rc == RC_OK && id)
+        rc = db_number(sink->db, "SELECT LAST_INSERT_ID()", id, NULL, err);
     if (sink->sql.size > SQL_KEPT_BYTES)
         buf_done(&sink->sql);
     return rc;
@@ -446,17 +451,17 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .begin = sink_begin,
         .make_progress = sink_make_progress,
         .lock_progress = sink_lock_progress,
-        .lock_begin = sink_lock_begin,
+        .lock_log_begin = sink_lock_log_begin,
         .own_progress = sink_own_progress,
         .move_progress = sink_move_progress,
-        .lock_tallies = ops_lock_tallies,
-        .make_tallies = ops_make_tallies,
-        .write_tallies = ops_write_tallies,
-        .read_lasts = ops_read_lasts,
-        .write_lasts = ops_write_lasts,
-        .insert_votes = ops_insert_votes,
-        .find_events = ops_find_events,
-        .insert_dead = ops_insert_dead,
+        .lock_tallies = sink_lock_tallies,
+        .make_tallies = sink_make_tallies,
+        .write_tallies = sink_write_tallies,
+        .read_lasts = sink_read_lasts,
+        .write_lasts = sink_write_lasts,
+        .insert_votes = sink_insert_votes,
+        .find_events = sink_find_events,
+        .insert_dead = sink_insert_dead,
         .read_held = sink_read_held,
         .count_dead = sink_count_dead,
         .commit = sink_commit,

@@ -13,7 +13,7 @@
 struct sink_mysql;
 
 /* settings and group are borrowed until the close. The server rolls back a transaction without
- * statements for idle_ms. RC_FATAL: no memory. */
+ * statements after idle_ms, or 15 s if that is less, but not before 1 s. RC_FATAL: no memory. */
 enum rc sink_mysql_open(struct sink_mysql **sink, const struct mysql_settings *settings,
                         const char *group, int64_t idle_ms, struct err *err);
 void sink_mysql_close(struct sink_mysql *sink);

@@ -37,7 +37,7 @@ struct sink {
 
     /* Locks the beginning of the log until the end of the transaction and stores its day since
      * 1970. */
-    enum rc (*lock_begin)(void *ctx, int64_t *begin_day, struct err *err);
+    enum rc (*lock_log_begin)(void *ctx, int64_t *begin_day, struct err *err);
 
     /* Writes epoch, owner and topic_id into the locked row. */
     enum rc (*own_progress)(void *ctx, const struct place *place,
@@ -78,9 +78,9 @@ struct sink {
                            void *found_ctx, struct err *err);
 
     /* Stores a dead record. The same record twice at one place is one row. RC_REJECT: the place has
-     * another record. */
+     * another record. *id (may be NULL) becomes the id of the new row, 0 if it existed. */
     enum rc (*insert_dead)(void *ctx, const struct place *place, const struct dead_row *dead,
-                           struct err *err);
+                           int64_t *id, struct err *err);
 
     /* Calls on_content, once or more, for the content of each record of place that is dead for a
      * cause that may pass (REASON_REFUSED, REASON_BEHIND). In a transaction. */

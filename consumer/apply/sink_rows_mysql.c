@@ -50,8 +50,8 @@ static size_t min_size(size_t a, size_t b)
 }
 
 /* FORCE INDEX, because a scan of a small table would lock all of its rows. */
-enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
-                          struct err *err)
+enum rc sink_rows_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies,
+                               size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -125,8 +125,8 @@ static void put_tally(const struct statement *statement, int64_t content_id, int
     buf_text_put(statement->sql, ",UTC_TIMESTAMP(3))");
 }
 
-enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
-                          size_t count, struct err *err)
+enum rc sink_rows_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                               size_t count, struct err *err)
 {
     const struct statement statement = begin_statement(
         db, sql, "INSERT IGNORE INTO vote_tally (content_id, votes, seq, changed_at) VALUES ", "");
@@ -140,8 +140,8 @@ enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row
     return rc;
 }
 
-enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
-                           size_t count, struct err *err)
+enum rc sink_rows_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                                size_t count, struct err *err)
 {
     const struct statement statement = begin_statement(
         db, sql, "INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES ",
@@ -186,8 +186,8 @@ static enum rc fill_last(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
-                        struct err *err)
+enum rc sink_rows_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
+                             struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -210,8 +210,8 @@ enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, 
     return rc;
 }
 
-enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
-                         struct err *err)
+enum rc sink_rows_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts,
+                              size_t count, struct err *err)
 {
     const struct statement statement = begin_statement(
         db, sql, "INSERT INTO vote_last (content_id, voter_id, voting, occurred_ms) VALUES ",
@@ -245,16 +245,16 @@ struct date_cache {
 
 static void put_date(struct buf *sql, struct date_cache *date, int64_t ms)
 {
-    if (date->day != ms / DATE_MS || !date->text[0]) {
-        date->day = ms / DATE_MS;
-        date_text(date->day, date->text);
+    if (date->day != ms / MS_PER_DAY || !date->text[0]) {
+        date->day = ms / MS_PER_DAY;
+        date_write(date->day, date->text);
     }
     buf_put(sql, date->text, DATE_SIZE - 1);
 }
 
 static void put_time_of_day(struct buf *sql, int64_t ms)
 {
-    int64_t of_day = ms % DATE_MS;
+    int64_t of_day = ms % MS_PER_DAY;
     int64_t seconds = of_day / 1000;
     char text[] = " 00:00:00.000";
 
@@ -292,8 +292,8 @@ static void put_vote(const struct statement *statement, const struct vote_row *r
     buf_char(sql, ')');
 }
 
-enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
-                          bool *duplicate, struct err *err)
+enum rc sink_rows_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows,
+                               size_t count, bool *duplicate, struct err *err)
 {
     const struct statement statement =
         begin_statement(db, sql,
@@ -318,7 +318,7 @@ static bool collect_days(const struct vote_row *rows, size_t count, int64_t days
 {
     *day_count = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t day = rows[i].event.occurred_ms / DATE_MS;
+        int64_t day = rows[i].event.occurred_ms / MS_PER_DAY;
         size_t at = 0;
 
         if (rows[i].skip)
@@ -352,23 +352,25 @@ static enum rc on_event_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-/* The days let the server prune partitions. They do not take part in the comparison. */
+/* The days let the server prune partitions. A row is found only on one of these days.
+ * Invariant: an event id always has the same occurred_ms. */
 static void put_days(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
 {
     char text[DATE_SIZE];
 
     buf_char(sql, ')');
     for (size_t i = 0; i < day_count; i++) {
-        date_text(days[i], text);
+        date_write(days[i], text);
         buf_print(sql, "%s%s", i == 0 ? " AND create_date IN ('" : "','", text);
     }
     if (day_count > 0)
         buf_text_put(sql, "')");
 }
 
-enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
-                         void (*on_found)(void *found_ctx, const struct id *event_id),
-                         void *found_ctx, struct err *err)
+enum rc sink_rows_find_events(struct db *db, struct buf *sql, const struct vote_row *rows,
+                              size_t count,
+                              void (*on_found)(void *found_ctx, const struct id *event_id),
+                              void *found_ctx, struct err *err)
 {
     struct event_search search = {on_found, found_ctx};
     const struct statement statement =

@@ -13,20 +13,21 @@
 #include <stddef.h>
 
 /* See sink_ops.h. sql is scratch memory for one statement. */
-enum rc sink_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies, size_t count,
-                          struct err *err);
-enum rc sink_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
-                          size_t count, struct err *err);
-enum rc sink_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
-                           size_t count, struct err *err);
-enum rc sink_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
-                        struct err *err);
-enum rc sink_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts, size_t count,
-                         struct err *err);
-enum rc sink_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
-                          bool *duplicate, struct err *err);
-enum rc sink_find_events(struct db *db, struct buf *sql, const struct vote_row *rows, size_t count,
-                         void (*on_found)(void *found_ctx, const struct id *event_id),
-                         void *found_ctx, struct err *err);
+enum rc sink_rows_lock_tallies(struct db *db, struct buf *sql, struct tally_row *tallies,
+                               size_t count, struct err *err);
+enum rc sink_rows_make_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                               size_t count, struct err *err);
+enum rc sink_rows_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                                size_t count, struct err *err);
+enum rc sink_rows_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
+                             struct err *err);
+enum rc sink_rows_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts,
+                              size_t count, struct err *err);
+enum rc sink_rows_insert_votes(struct db *db, struct buf *sql, const struct vote_row *rows,
+                               size_t count, bool *duplicate, struct err *err);
+enum rc sink_rows_find_events(struct db *db, struct buf *sql, const struct vote_row *rows,
+                              size_t count,
+                              void (*on_found)(void *found_ctx, const struct id *event_id),
+                              void *found_ctx, struct err *err);
 
 #endif

@@ -66,21 +66,21 @@ static struct last_row make_last_key(const struct vote_event *event)
     return (struct last_row){.content_id = event->content_id, .voter_id = event->voter_id};
 }
 
-/* Whether the vote changes its voter's last vote. Unless it is older it becomes the last one, even
- * if it is a repeat or withdraws a vote that was not there: an even older event that comes later
- * must then be recognized as stale. */
-static bool change_last(struct last_row *last, const struct vote_event *event)
+/* Whether the vote counts, because it changes its voter's last vote. Unless it is older it becomes
+ * the last one, even if it is a repeat or takes back a vote that was not given: an older event that
+ * comes later must then be recognized as stale. */
+static bool decide_last(struct last_row *last, const struct vote_event *event)
 {
-    bool change = event->voting != (last->found ? last->voting : 0);
+    bool counts = event->voting != (last->found ? last->voting : 0);
 
     if (last->found && event->occurred_ms < last->occurred_ms)
         return false;
-    if (change || !last->found || event->occurred_ms > last->occurred_ms)
+    if (counts || !last->found || event->occurred_ms > last->occurred_ms)
         last->changed = true;
     last->found = true;
     last->voting = event->voting;
     last->occurred_ms = event->occurred_ms;
-    return change;
+    return counts;
 }
 
 enum rc tally_init(struct tally *tally, size_t votes_max, struct err *err)
@@ -248,7 +248,7 @@ size_t lasts_decide(struct lasts *lasts, struct vote_row *votes, size_t count)
             continue;
         last = bsearch(&key, lasts->rows, lasts->count, sizeof(key), compare_lasts);
         assert(last);
-        if (change_last(last, &votes[i].event))
+        if (decide_last(last, &votes[i].event))
             continue;
         votes[i].skip = true;
         votes[i].stale = true;

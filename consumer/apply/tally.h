@@ -27,8 +27,8 @@ void tally_done(struct tally *tally);
 /* Replaces the rows by the contents of the votes that are not `skip`, each once, sorted. */
 void tally_collect(struct tally *tally, const struct vote_row *votes, size_t count);
 
-/* Computes votes and content_seq of the votes that are not `skip`, in order, from the rows, and
- * changes the rows accordingly. */
+/* For each vote that is not `skip`, in order: adds it to its row, and stores the row's total and
+ * content_seq after it in the vote. Each must change its voter's vote. */
 void tally_count(struct tally *tally, struct vote_row *votes, size_t count);
 
 /* Finds the votes of a batch that are duplicates, of each other or of the log. */

@@ -36,13 +36,13 @@ static enum rc grow_keys(struct dead_keys *keys, struct err *err)
     return RC_OK;
 }
 
-/* Whether the record blocks the later records of its key. A replay of held votes passes a record
+/* Whether the record blocks the later records of its key. A replay of held votes skips a record
  * that can never be applied, as the consumer does. */
 static bool entry_blocks_key(const struct dead *dead, const struct dead_entry *entry)
 {
     if (!entry->selected)
         return true;
-    if (entry->result.outcome != DEAD_STAYS)
+    if (entry->result.outcome != DEAD_OUTCOME_STAYS)
         return false;
     return !dead->config.filter->held || dead->bytes.failed ||
            strcmp(dead->bytes.data + entry->class_at, REASON_REFUSED) == 0;
@@ -79,7 +79,7 @@ static void keep_entry_dead(struct dead *dead, struct dead_entry *entry,
 {
     const char *text;
 
-    entry->result.outcome = DEAD_STAYS;
+    entry->result.outcome = DEAD_OUTCOME_STAYS;
     entry->class_at = keep_text(&dead->bytes, reason_class);
     entry->reason_at = keep_text(&dead->bytes, reason);
     text = dead->bytes.failed ? "" : dead->bytes.data + entry->reason_at;
@@ -107,7 +107,7 @@ static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
     rc =
         record_decide(&record, config->rule, dead->begin_day, &vote->event, &reason_class, &reason);
     if (rc == RC_OK) {
-        entry->result.outcome = DEAD_IS_APPLIED;
+        entry->result.outcome = DEAD_OUTCOME_APPLIED;
         entry->vote = dead->vote_count++;
     } else if (rc == RC_REJECT) {
         keep_entry_dead(dead, entry, item, reason_class, reason.text);
@@ -122,12 +122,12 @@ static enum rc decide_entry(struct dead *dead, struct dead_entry *entry,
                             const struct dead_item *item, struct err *err)
 {
     if (dead->config.drop) {
-        entry->result.outcome = DEAD_IS_DROPPED;
+        entry->result.outcome = DEAD_OUTCOME_DROPPED;
         return RC_OK;
     }
     entry->result.behind = find_blocker(dead, entry->key);
     if (entry->result.behind != 0) {
-        entry->result.outcome = DEAD_WAITS;
+        entry->result.outcome = DEAD_OUTCOME_WAITS;
         return RC_OK;
     }
     if (item->id == dead->refused_id) {
@@ -167,6 +167,7 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     entry->result.place.offset = item->offset;
     if (item->selected) {
         rc = decide_entry(dead, entry, item, err);
+        /* Only for page_has_room(): load_page() takes it back, end_page() counts the record. */
         dead->handled++;
     }
     dead->value_bytes += item->value_len;
@@ -192,7 +193,7 @@ static enum rc load_page(struct dead *dead, struct err *err)
     enum rc rc = config->filter->held ? lock_place(dead, err) : RC_OK;
 
     if (rc == RC_OK)
-        rc = config->sink->lock_begin(config->sink->ctx, &dead->begin_day, err);
+        rc = config->sink->lock_log_begin(config->sink->ctx, &dead->begin_day, err);
     dead->entry_count = 0;
     dead->vote_count = 0;
     dead->value_bytes = 0;
@@ -219,8 +220,8 @@ static size_t collect_ids(struct dead *dead, enum dead_outcome outcome)
     return count;
 }
 
-static enum rc decide_outcome(struct dead *dead, enum dead_outcome outcome,
-                              enum dead_decision decision, struct err *err)
+static enum rc move_to_history(struct dead *dead, enum dead_outcome outcome,
+                               enum dead_decision decision, struct err *err)
 {
     const struct dead_config *config = &dead->config;
     size_t count = collect_ids(dead, outcome);
@@ -228,8 +229,8 @@ static enum rc decide_outcome(struct dead *dead, enum dead_outcome outcome,
     if (count == 0)
         return RC_OK;
     return config->store->decide(config->store->ctx, dead->ids, count, decision,
-                                 decision == DEAD_APPLIED ? config->value : NULL, config->value_len,
-                                 err);
+                                 decision == DEAD_DECISION_APPLIED ? config->value : NULL,
+                                 config->value_len, err);
 }
 
 static enum rc write_reasons(struct dead *dead, struct err *err)
@@ -241,7 +242,7 @@ static enum rc write_reasons(struct dead *dead, struct err *err)
         const struct dead_entry *entry = &dead->entries[i];
         const char *reason = dead->bytes.data + entry->reason_at;
 
-        if (entry->selected && entry->result.outcome == DEAD_STAYS && entry->reason_is_new)
+        if (entry->selected && entry->result.outcome == DEAD_OUTCOME_STAYS && entry->reason_is_new)
             rc = store->write_reason(store->ctx, entry->result.id,
                                      dead->bytes.data + entry->class_at, reason, strlen(reason),
                                      err);
@@ -261,8 +262,8 @@ static enum rc apply_page_votes(struct dead *dead, struct err *err)
         struct dead_entry *entry = &dead->entries[i];
         const struct vote_row *vote = &dead->votes[entry->vote];
 
-        if (entry->selected && entry->result.outcome == DEAD_IS_APPLIED && vote->skip)
-            entry->result.outcome = vote->stale ? DEAD_IS_STALE : DEAD_IS_DUPLICATE;
+        if (entry->selected && entry->result.outcome == DEAD_OUTCOME_APPLIED && vote->skip)
+            entry->result.outcome = vote->stale ? DEAD_OUTCOME_STALE : DEAD_OUTCOME_DUPLICATE;
     }
     return rc;
 }
@@ -276,13 +277,13 @@ static enum rc write_page(struct dead *dead, struct err *err)
     if (rc == RC_OK)
         rc = apply_page_votes(dead, err);
     if (rc == RC_OK)
-        rc = decide_outcome(dead, DEAD_IS_APPLIED, DEAD_APPLIED, err);
+        rc = move_to_history(dead, DEAD_OUTCOME_APPLIED, DEAD_DECISION_APPLIED, err);
     if (rc == RC_OK)
-        rc = decide_outcome(dead, DEAD_IS_DUPLICATE, DEAD_DUPLICATE, err);
+        rc = move_to_history(dead, DEAD_OUTCOME_DUPLICATE, DEAD_DECISION_DUPLICATE, err);
     if (rc == RC_OK)
-        rc = decide_outcome(dead, DEAD_IS_STALE, DEAD_STALE, err);
+        rc = move_to_history(dead, DEAD_OUTCOME_STALE, DEAD_DECISION_STALE, err);
     if (rc == RC_OK)
-        rc = decide_outcome(dead, DEAD_IS_DROPPED, DEAD_DROPPED, err);
+        rc = move_to_history(dead, DEAD_OUTCOME_DROPPED, DEAD_DECISION_DROPPED, err);
     if (rc == RC_OK)
         rc = write_reasons(dead, err);
     if (rc != RC_OK)
@@ -301,13 +302,12 @@ static enum rc end_page(struct dead *dead, bool *more, struct err *err)
 
     for (size_t i = 0; i < dead->entry_count; i++) {
         struct dead_entry *entry = &dead->entries[i];
-        bool stays = !entry->selected || entry->result.outcome == DEAD_STAYS;
 
         if (entry_blocks_key(dead, entry) && rc == RC_OK && !config->drop)
             rc = dead_keys_add(&dead->keys, entry->key, entry->result.id, err);
         if (!entry->selected)
             continue;
-        if (stays) {
+        if (entry->result.outcome == DEAD_OUTCOME_STAYS) {
             entry->result.reason_class = dead->bytes.data + entry->class_at;
             entry->result.reason = dead->bytes.data + entry->reason_at;
         }
@@ -336,7 +336,8 @@ static enum rc settle_commit(struct dead *dead, bool *settled, struct err *err)
     for (size_t i = 0; i < dead->entry_count; i++) {
         enum dead_outcome outcome = dead->entries[i].result.outcome;
 
-        if (dead->entries[i].selected && outcome != DEAD_STAYS && outcome != DEAD_WAITS)
+        if (dead->entries[i].selected && outcome != DEAD_OUTCOME_STAYS &&
+            outcome != DEAD_OUTCOME_WAITS)
             dead->ids[count++] = dead->entries[i].result.id;
     }
     *settled = false;
@@ -349,7 +350,7 @@ static enum rc settle_commit(struct dead *dead, bool *settled, struct err *err)
 
 /* The database refused one of the votes of the page. Finds out which one, by pages of one record,
  * and leaves that record dead. */
-static enum rc refused(struct dead *dead, struct err *err)
+static enum rc isolate_refused_vote(struct dead *dead, struct err *err)
 {
     if (dead->vote_count == 0 || (dead->vote_count == 1 && dead->refused_id != 0))
         return RC_REJECT;
@@ -358,7 +359,7 @@ static enum rc refused(struct dead *dead, struct err *err)
         return RC_OK;
     }
     for (size_t i = 0; i < dead->entry_count; i++)
-        if (dead->entries[i].selected && dead->entries[i].result.outcome == DEAD_IS_APPLIED)
+        if (dead->entries[i].selected && dead->entries[i].result.outcome == DEAD_OUTCOME_APPLIED)
             dead->refused_id = dead->entries[i].result.id;
     dead->refused = *err;
     return RC_OK;
@@ -456,6 +457,6 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
     rc = write_page(dead, err);
     sink->rollback(sink->ctx); /* has no effect after a COMMIT */
     if (rc == RC_REJECT)
-        return refused(dead, err);
+        return isolate_refused_vote(dead, err);
     return rc == RC_OK ? end_page(dead, more, err) : rc;
 }

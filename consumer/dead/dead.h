@@ -82,7 +82,12 @@ struct dead_item {
 };
 
 /* How a record left dead_record. */
-enum dead_decision { DEAD_APPLIED, DEAD_DUPLICATE, DEAD_STALE, DEAD_DROPPED };
+enum dead_decision {
+    DEAD_DECISION_APPLIED,
+    DEAD_DECISION_DUPLICATE,
+    DEAD_DECISION_STALE,
+    DEAD_DECISION_DROPPED
+};
 
 /* A record as `dead list` and `dead show` print it. The pointers belong to the store and are valid
  * during the call. */
@@ -166,12 +171,12 @@ int64_t dead_keys_find(const struct dead_keys *keys, uint64_t key);
 enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct err *err);
 
 enum dead_outcome {
-    DEAD_IS_APPLIED,
-    DEAD_IS_DUPLICATE, /* its event was in the log before */
-    DEAD_IS_STALE,     /* repeats its voter's last vote or is older; see apply_keep_lasts() */
-    DEAD_IS_DROPPED,
-    DEAD_STAYS, /* it cannot be applied; reason tells why */
-    DEAD_WAITS, /* an older record of its key stays dead; behind is its id */
+    DEAD_OUTCOME_APPLIED,
+    DEAD_OUTCOME_DUPLICATE, /* its event was in the log before */
+    DEAD_OUTCOME_STALE,     /* repeats its voter's last vote or is older; see apply_keep_lasts() */
+    DEAD_OUTCOME_DROPPED,
+    DEAD_OUTCOME_STAYS, /* it cannot be applied; reason tells why */
+    DEAD_OUTCOME_WAITS, /* an older record of its key stays dead; behind is its id */
 };
 
 /* The outcome of one selected record. */
@@ -179,9 +184,9 @@ struct dead_result {
     enum dead_outcome outcome;
     int64_t id;
     struct dead_cursor place;
-    const char *reason_class; /* of DEAD_STAYS; "refused": the database refused the vote */
+    const char *reason_class; /* of DEAD_OUTCOME_STAYS; "refused": the database refused the vote */
     const char *reason;
-    int64_t behind; /* of DEAD_WAITS: the id of the older record */
+    int64_t behind; /* of DEAD_OUTCOME_WAITS: the id of the older record */
 };
 
 /* Called once for each selected record, after its COMMIT. result is borrowed for the call. */
@@ -206,8 +211,8 @@ struct dead_entry {
     struct dead_result result;
     bool selected;
     uint64_t key;
-    size_t vote;        /* of DEAD_IS_APPLIED: its index in votes */
-    bool reason_is_new; /* of DEAD_STAYS: the reason differs from the stored one */
+    size_t vote;        /* of DEAD_OUTCOME_APPLIED: its index in votes */
+    bool reason_is_new; /* of DEAD_OUTCOME_STAYS: the reason differs from the stored one */
     size_t class_at;
     size_t reason_at; /* in bytes, ended by a zero byte; class_at likewise */
 };

@@ -3,10 +3,10 @@
 
 #include "common/options.h"
 #include "common/os.h"
+#include "consumer/dead/dead_cli.h"
 #include "consumer/dead/dead_decide_command.h"
 #include "consumer/dead/dead_mysql.h"
-#include "consumer/dead/dead_request.h"
-#include "consumer/dead/dead_text.h"
+#include "consumer/installation_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,12 +65,12 @@ static void end_list(struct list_output *output, bool decided, uint64_t count)
 
 static int list_records(struct dead_mysql *mysql, struct dead_request *request, int64_t now_ms)
 {
-    const struct dead_words *words = &request->words;
+    const struct dead_options *options = &request->options;
     struct list_output output = {
-        .json = words->json,
+        .json = options->json,
         .now_ms = now_ms,
-        .rows_max = words->limit > 0 ? (size_t)words->limit : DEAD_LIST_ROWS,
-        .last_id = words->after,
+        .rows_max = options->limit > 0 ? (size_t)options->limit : DEAD_LIST_ROWS,
+        .last_id = options->after,
     };
     struct err err = {0};
     uint64_t count = 0;
@@ -81,21 +81,21 @@ static int list_records(struct dead_mysql *mysql, struct dead_request *request, 
         output.rows_max = DEAD_LIST_ROWS_MAX;
     if (output.json)
         buf_text_put(&output.out, "{\"records\": [");
-    rc = dead_mysql_list(mysql, &request->filter, words->decided, words->after, output.rows_max + 1,
-                         on_listed, &output, &err);
-    if (rc == RC_OK && output.more && !words->decided && !output.json)
+    rc = dead_mysql_list(mysql, &request->filter, options->decided, options->after,
+                         output.rows_max + 1, on_listed, &output, &err);
+    if (rc == RC_OK && output.more && !options->decided && !output.json)
         rc = dead_mysql_count(mysql, &request->filter, &count, &id_max, &err);
     if (rc != RC_OK) {
         buf_done(&output.out);
         return options_fail(rc, &err);
     }
-    end_list(&output, words->decided, count);
+    end_list(&output, options->decided, count);
     return options_print(&output.out);
 }
 
 struct show_output {
     struct buf out;
-    const struct dead_words *words;
+    const struct dead_options *options;
     int64_t now_ms;
     bool found;
     bool no_payload;
@@ -107,10 +107,10 @@ static enum rc on_shown(void *ctx, const struct dead_view *view, struct err *err
 
     (void)err;
     output->found = true;
-    if (output->words->payload) {
+    if (output->options->payload) {
         output->no_payload = !view->value;
         buf_put(&output->out, view->value ? view->value : "", view->value_len);
-    } else if (output->words->json) {
+    } else if (output->options->json) {
         dead_json(&output->out, view, true);
         buf_char(&output->out, '\n');
     } else {
@@ -122,7 +122,7 @@ static enum rc on_shown(void *ctx, const struct dead_view *view, struct err *err
 static int show_record(struct dead_mysql *mysql, struct dead_request *request, const char *group,
                        int64_t now_ms)
 {
-    struct show_output output = {.words = &request->words, .now_ms = now_ms};
+    struct show_output output = {.options = &request->options, .now_ms = now_ms};
     struct err err = {0};
     enum rc rc = dead_mysql_show(mysql, request->ids[0], on_shown, &output, &err);
 
@@ -152,7 +152,7 @@ static int run_action(struct dead_mysql *mysql, struct dead_request *request,
     case DEAD_LIST:
         return list_records(mysql, request, now_ms);
     case DEAD_SHOW:
-        return show_record(mysql, request, settings->consumer.group, now_ms);
+        return show_record(mysql, request, installation_group(settings), now_ms);
     case DEAD_REPLAY:
     case DEAD_DROP:
         break;
@@ -174,7 +174,9 @@ static int run_with_options(const struct options *options, struct dead_request *
         return code;
     settings = config_settings(config);
     os_operator_name(by);
-    rc = dead_mysql_open(&mysql, settings, settings->consumer.group, by, &err);
+    rc = installation_find(settings, &err);
+    if (rc == RC_OK)
+        rc = dead_mysql_open(&mysql, settings, installation_group(settings), by, &err);
     if (rc == RC_OK)
         code = run_action(mysql, request, settings);
     else
@@ -189,48 +191,50 @@ static const char about[] =
     "applies them to the log with the rules of this program; nothing is published to Kafka. A "
     "record that still cannot be applied stays dead, and so do the later records of its key. "
     "Replayed and dropped records are kept in dead_history.\n\n"
-    "Without IDs, replay and drop print how many records match and ask for a confirmation; --yes "
+    "drop, and replay without IDs, print how many records match and ask for a confirmation; --yes "
     "confirms and is required without a terminal. The exit code is 1 if a record stays dead.";
 
-static const char actions_and_examples[] = "Actions:\n"
-                                           "  list [ID]...    one line for each record, by id\n"
-                                           "  show ID         one record with headers and payload\n"
-                                           "  replay [ID]...  apply the records now\n"
-                                           "  drop [ID]...    give the records up\n\n"
-                                           "Examples:\n"
-                                           "  tallybox dead list --class decode --since 2h\n"
-                                           "  tallybox dead show 17 --payload > corrected.json\n"
-                                           "  tallybox dead replay 17 --value corrected.json\n"
-                                           "  tallybox dead replay --all --yes\n";
+static const struct option_action actions[] = {
+    {"list", "[ID]...", "one line for each record, by id"},
+    {"show", "ID", "one record with headers and payload"},
+    {"replay", "[ID]...", "apply the records now"},
+    {"drop", "[ID]...", "give the records up"},
+};
+
+static const char examples[] = "Examples:\n"
+                               "  tallybox dead list --class decode --since 2h\n"
+                               "  tallybox dead show 17 --payload > corrected.json\n"
+                               "  tallybox dead replay 17 --value corrected.json\n"
+                               "  tallybox dead replay --all --yes\n";
 
 int dead_command(int argc, char **argv)
 {
     static struct dead_request request;
-    struct dead_words words = {.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
+    struct dead_options given = {.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
     const struct option_entry entries[] = {
-        {"topic", OPTION_TEXT, &words.topic, "TOPIC", "only records of this topic"},
-        {"partition", OPTION_NUMBER, &words.partition, "NUMBER", "only of this partition"},
-        {"class", OPTION_TEXT, &words.reason_class, "CLASS",
+        {"topic", OPTION_TEXT, &given.topic, "TOPIC", "only records of this topic"},
+        {"partition", OPTION_NUMBER, &given.partition, "NUMBER", "only of this partition"},
+        {"class", OPTION_TEXT, &given.reason_class, "CLASS",
          "only of this reason: decode, rule, key, tombstone, too_old, refused or behind"},
-        {"key", OPTION_TEXT, &words.key, "KEY", "only with exactly this key, a vote's contentId"},
-        {"since", OPTION_TEXT, &words.since, "TIME",
+        {"key", OPTION_TEXT, &given.key, "KEY", "only with exactly this key, a vote's contentId"},
+        {"since", OPTION_TEXT, &given.since, "TIME",
          "only records that died at or after this time: 2h (ago), 7d, 2026-11-21T17:05:00Z"},
-        {"until", OPTION_TEXT, &words.until, "TIME", "only records that died before this time"},
-        {"all", OPTION_FLAG, &words.all, NULL, "replay, drop: every dead record of the group"},
-        {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
+        {"until", OPTION_TEXT, &given.until, "TIME", "only records that died before this time"},
+        {"all", OPTION_FLAG, &given.all, NULL, "replay, drop: every dead record of the group"},
+        {"limit", OPTION_NUMBER, &given.limit, "NUMBER",
          "at most so many records (list: 50 by default)"},
-        {"after", OPTION_NUMBER, &words.after, "ID", "list: only records with a higher id"},
-        {"decided", OPTION_FLAG, &words.decided, NULL,
+        {"after", OPTION_NUMBER, &given.after, "ID", "list: only records with a higher id"},
+        {"decided", OPTION_FLAG, &given.decided, NULL,
          "list: records that were replayed or dropped"},
-        {"payload", OPTION_FLAG, &words.payload, NULL, "show: write only the bytes of the payload"},
-        {"value", OPTION_TEXT, &words.value_path, "FILE",
+        {"payload", OPTION_FLAG, &given.payload, NULL, "show: write only the bytes of the payload"},
+        {"value", OPTION_TEXT, &given.value_path, "FILE",
          "replay: apply the content of FILE (-: standard input) instead of the payload"},
-        {"ignore-key", OPTION_FLAG, &words.ignore_key, NULL,
+        {"ignore-key", OPTION_FLAG, &given.ignore_key, NULL,
          "replay: accept votes whose key is not their contentId"},
-        {"queue", OPTION_FLAG, &words.queue, NULL,
+        {"queue", OPTION_FLAG, &given.queue, NULL,
          "replay: submit the records as tasks of the retry queue, which retries by its policy"},
-        {"yes", OPTION_FLAG, &words.yes, NULL, "replay, drop: do not ask for a confirmation"},
-        {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object"},
+        {"yes", OPTION_FLAG, &given.yes, NULL, "replay, drop: do not ask for a confirmation"},
+        {"json", OPTION_FLAG, &given.json, NULL, "print one JSON object"},
     };
     const struct option_parse parse = {
         .command = "tallybox dead",
@@ -238,7 +242,9 @@ int dead_command(int argc, char **argv)
         .about = about,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
-        .examples = actions_and_examples,
+        .actions = actions,
+        .action_count = sizeof(actions) / sizeof(actions[0]),
+        .examples = examples,
     };
     struct options options;
     struct err err = {0};
@@ -246,7 +252,7 @@ int dead_command(int argc, char **argv)
 
     if (code >= 0)
         return code;
-    if (dead_request_read(&request, &words, (const char *const *)options.arguments,
+    if (dead_request_read(&request, &given, (const char *const *)options.arguments,
                           (size_t)options.argument_count, &err) != RC_OK) {
         fprintf(stderr, "tallybox dead: %s\nTry `tallybox dead --help`.\n", err.text);
         return EXIT_USAGE;

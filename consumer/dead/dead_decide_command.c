@@ -2,12 +2,14 @@
 #include "consumer/dead/dead_decide_command.h"
 
 #include "common/backoff.h"
+#include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/stop.h"
-#include "common/when.h"
+#include "common/utc.h"
 #include "consumer/dead/dead.h"
-#include "consumer/dead/dead_queue_command.h"
+#include "consumer/held/held_mysql.h"
+#include "consumer/held/vote_task.h"
+#include "consumer/installation_mysql.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -24,7 +26,7 @@
 /* A vote is never longer. */
 #define VALUE_BYTES_MAX VOTE_EVENT_BYTES_MAX
 
-#define OUTCOME_COUNT (DEAD_WAITS + 1)
+#define OUTCOME_COUNT (DEAD_OUTCOME_WAITS + 1)
 
 struct work {
     struct dead_mysql *mysql;
@@ -44,17 +46,17 @@ struct work {
 };
 
 static const char *const words[OUTCOME_COUNT] = {
-    [DEAD_IS_APPLIED] = "applied",
-    [DEAD_IS_DUPLICATE] = "was in the log before",
-    [DEAD_IS_STALE] = "is stale: it changes nothing",
-    [DEAD_IS_DROPPED] = "dropped",
-    [DEAD_STAYS] = "stays dead",
-    [DEAD_WAITS] = "stays dead",
+    [DEAD_OUTCOME_APPLIED] = "applied",
+    [DEAD_OUTCOME_DUPLICATE] = "was in the log before",
+    [DEAD_OUTCOME_STALE] = "is stale: it changes nothing",
+    [DEAD_OUTCOME_DROPPED] = "dropped",
+    [DEAD_OUTCOME_STAYS] = "stays dead",
+    [DEAD_OUTCOME_WAITS] = "stays dead",
 };
 
 static bool stays_dead(enum dead_outcome outcome)
 {
-    return outcome == DEAD_STAYS || outcome == DEAD_WAITS;
+    return outcome == DEAD_OUTCOME_STAYS || outcome == DEAD_OUTCOME_WAITS;
 }
 
 static void report_json(struct work *work, const struct dead_result *result)
@@ -82,9 +84,9 @@ static void report_text(struct work *work, const struct dead_result *result)
     work->reported++;
     buf_print(out, "  %" PRId64 "  %s/%" PRId32 "@%" PRId64 "  %s", result->id, result->place.topic,
               result->place.partition, result->place.offset, words[result->outcome]);
-    if (result->outcome == DEAD_STAYS)
+    if (result->outcome == DEAD_OUTCOME_STAYS)
         buf_print(out, ": %s: %s", result->reason_class, result->reason);
-    if (result->outcome == DEAD_WAITS)
+    if (result->outcome == DEAD_OUTCOME_WAITS)
         buf_print(out,
                   ": %" PRId64 " is older, has the same key and stays too; replay or drop it "
                   "first",
@@ -127,23 +129,28 @@ static enum rc run_pages(struct dead *dead, struct err *err)
     return rc;
 }
 
-/* Returns -1 to go on, otherwise the exit code. */
-static int confirm_bulk(const struct work *work)
+/* A record that is dropped is never applied, so a drop is confirmed also when ids select the
+ * records; a replay only when options select them. Returns -1 to go on, otherwise the exit code. */
+static int confirm_decision(const struct work *work)
 {
-    const char *verb = work->request->action == DEAD_DROP ? "drop" : "replay";
+    bool drop = work->request->action == DEAD_DROP;
+    const char *plural = work->matched == 1 ? "" : "s";
+    const char *verb_ending = work->matched == 1 ? "es" : "";
+    const char *object = work->matched == 1 ? "it" : "them";
     char answer[16] = "";
 
-    if (!dead_request_is_bulk(work->request) || work->request->words.yes || work->matched == 0)
+    if ((!drop && !dead_request_is_bulk(work->request)) || work->request->options.yes ||
+        work->matched == 0)
         return -1;
     if (!isatty(STDIN_FILENO)) {
         fprintf(stderr,
                 "tallybox dead: %" PRIu64
-                " dead records of group %s match; without a terminal, add --yes to %s them\n",
-                work->matched, work->group, verb);
+                " dead record%s of group %s match%s; without a terminal, add --yes to %s %s\n",
+                work->matched, plural, work->group, verb_ending, drop ? "drop" : "replay", object);
         return EXIT_USAGE;
     }
-    fprintf(stderr, "%" PRIu64 " dead records of group %s match. %s them? [y/N] ", work->matched,
-            work->group, work->request->action == DEAD_DROP ? "Drop" : "Replay");
+    fprintf(stderr, "%" PRIu64 " dead record%s of group %s match%s. %s %s? [y/N] ", work->matched,
+            plural, work->group, verb_ending, drop ? "Drop" : "Replay", object);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return -1;
     fprintf(stderr, "nothing was changed\n");
@@ -191,16 +198,17 @@ static enum rc report_missing(struct work *work, struct err *err)
 static int print_text(struct work *work)
 {
     const uint64_t *counts = work->counts;
-    uint64_t stay = counts[DEAD_STAYS] + counts[DEAD_WAITS];
+    uint64_t stay = counts[DEAD_OUTCOME_STAYS] + counts[DEAD_OUTCOME_WAITS];
     struct buf out = {0};
 
     if (work->request->action == DEAD_DROP)
-        buf_print(&out, "dropped %" PRIu64 " dead records\n", counts[DEAD_IS_DROPPED]);
+        buf_print(&out, "dropped %" PRIu64 " dead records\n", counts[DEAD_OUTCOME_DROPPED]);
     else
         buf_print(&out,
                   "applied %" PRIu64 ", in the log before %" PRIu64 ", stale %" PRIu64
                   ", still dead %" PRIu64 "\n",
-                  counts[DEAD_IS_APPLIED], counts[DEAD_IS_DUPLICATE], counts[DEAD_IS_STALE], stay);
+                  counts[DEAD_OUTCOME_APPLIED], counts[DEAD_OUTCOME_DUPLICATE],
+                  counts[DEAD_OUTCOME_STALE], stay);
     if (work->lines.failed)
         out.failed = true;
     buf_put(&out, work->lines.data, work->lines.len);
@@ -214,9 +222,10 @@ static int print_json(struct work *work)
     const uint64_t *counts = work->counts;
     json_t *all = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "matched", (json_int_t)work->matched, "applied",
-        (json_int_t)counts[DEAD_IS_APPLIED], "duplicates", (json_int_t)counts[DEAD_IS_DUPLICATE],
-        "stale", (json_int_t)counts[DEAD_IS_STALE], "dropped", (json_int_t)counts[DEAD_IS_DROPPED],
-        "still_dead", (json_int_t)counts[DEAD_STAYS] + (json_int_t)counts[DEAD_WAITS],
+        (json_int_t)counts[DEAD_OUTCOME_APPLIED], "duplicates",
+        (json_int_t)counts[DEAD_OUTCOME_DUPLICATE], "stale", (json_int_t)counts[DEAD_OUTCOME_STALE],
+        "dropped", (json_int_t)counts[DEAD_OUTCOME_DROPPED], "still_dead",
+        (json_int_t)counts[DEAD_OUTCOME_STAYS] + (json_int_t)counts[DEAD_OUTCOME_WAITS],
         "unknown_ids", (json_int_t)work->unknown, "stay", work->stay);
     char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
     struct buf out = {0};
@@ -240,16 +249,16 @@ static enum rc decide_records(struct work *work, struct err *err)
         .store = dead_mysql_store(work->mysql),
         .filter = &request->filter,
         .drop = request->action == DEAD_DROP,
-        .rule = request->words.ignore_key ? RECORD_ANY_KEY : RECORD_KEY,
+        .rule = request->options.ignore_key ? RECORD_ANY_KEY : RECORD_KEY,
         .keep_lasts = work->keep_lasts,
-        .records_max = request->words.limit > 0 ? (uint64_t)request->words.limit : 0,
+        .records_max = request->options.limit > 0 ? (uint64_t)request->options.limit : 0,
         .on_result = on_result,
         .ctx = work,
     };
     struct dead dead;
     enum rc rc;
 
-    if (request->words.value_path) {
+    if (request->options.value_path) {
         config.value = buf_text(&work->value);
         config.value_len = work->value.len;
     }
@@ -265,7 +274,7 @@ static enum rc decide_records(struct work *work, struct err *err)
 
 static int print_result(struct work *work, enum rc rc, const struct err *err)
 {
-    uint64_t stay = work->counts[DEAD_STAYS] + work->counts[DEAD_WAITS];
+    uint64_t stay = work->counts[DEAD_OUTCOME_STAYS] + work->counts[DEAD_OUTCOME_WAITS];
     int code = work->stay ? print_json(work) : print_text(work);
 
     if (rc != RC_OK)
@@ -282,13 +291,167 @@ static void free_work(struct work *work)
     buf_done(&work->value);
 }
 
+_Static_assert(HELD_SUBMIT_MAX <= VOTE_OPTIONS_IDS_MAX, "a page fits into one task");
+
+/* The records of one key in a page. */
+struct bundle {
+    uint64_t hash; /* of the key; 0: none */
+    struct vote_options options;
+    char topic[VOTE_OPTIONS_TOPIC_SIZE];
+    int32_t partition;
+    char key[DEAD_KEY_BYTES_MAX];
+    size_t key_len;
+    struct vote_task task;
+};
+
+struct queue_work {
+    const char *group;
+    struct bundle *bundles; /* HELD_SUBMIT_MAX of them, the size of a page */
+    size_t count;
+    int64_t after;
+    uint64_t rows; /* of the page */
+    uint64_t records;
+    uint64_t tasks;
+    uint64_t made;
+};
+
+static struct bundle *find_bundle(struct queue_work *work, const struct dead_view *view)
+{
+    const struct dead_item item = {.topic = view->topic,
+                                   .partition = view->partition,
+                                   .key = view->key,
+                                   .key_len = view->key_len};
+    uint64_t hash = dead_key_of(&item);
+    struct bundle *bundle;
+
+    for (size_t i = 0; i < work->count; i++)
+        if (work->bundles[i].hash == hash)
+            return &work->bundles[i];
+    bundle = &work->bundles[work->count++];
+    bundle->hash = hash;
+    bundle->options.has_dead = true;
+    bundle->options.id_count = 0;
+    bundle->partition = view->partition;
+    bundle->key_len = view->key_len < DEAD_KEY_BYTES_MAX ? view->key_len : DEAD_KEY_BYTES_MAX;
+    if (view->key)
+        memcpy(bundle->key, view->key, bundle->key_len);
+    snprintf(bundle->topic, sizeof(bundle->topic), "%s", view->topic);
+    snprintf(bundle->options.group, sizeof(bundle->options.group), "%s", work->group);
+    return bundle;
+}
+
+static enum rc on_queued_view(void *ctx, const struct dead_view *view, struct err *err)
+{
+    struct queue_work *work = ctx;
+    struct vote_options *options = &find_bundle(work, view)->options;
+
+    (void)err;
+    options->ids[options->id_count++] = view->id;
+    work->after = view->id;
+    work->rows++;
+    return RC_OK;
+}
+
+static enum rc submit_page(struct queue_work *work, const struct held_store *store, struct err *err)
+{
+    struct retry_new_task tasks[HELD_SUBMIT_MAX];
+    size_t made = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < work->count; i++) {
+        struct bundle *bundle = &work->bundles[i];
+        const struct vote_task_place place = {bundle->topic, bundle->partition,
+                                              bundle->hash != 0 ? bundle->key : NULL,
+                                              bundle->key_len};
+
+        rc = vote_task_make(&bundle->task, &bundle->options, &place, err);
+        tasks[i] = vote_task_view(&bundle->task);
+    }
+    if (rc == RC_OK)
+        rc = store->submit(store->ctx, tasks, work->count, &made, err);
+    if (rc != RC_OK)
+        return rc;
+    work->records += work->rows;
+    work->tasks += work->count;
+    work->made += made;
+    return RC_OK;
+}
+
+static enum rc submit_records(struct queue_work *work, struct dead_mysql *mysql,
+                              const struct dead_request *request, const struct held_store *store,
+                              struct err *err)
+{
+    uint64_t max = request->options.limit > 0 ? (uint64_t)request->options.limit : UINT64_MAX;
+    enum rc rc;
+
+    do {
+        uint64_t left = max - work->records;
+        size_t page = left < HELD_SUBMIT_MAX ? (size_t)left : HELD_SUBMIT_MAX;
+
+        work->rows = 0;
+        work->count = 0;
+        if (page == 0)
+            return RC_OK;
+        rc = dead_mysql_list(mysql, &request->filter, false, work->after, page, on_queued_view,
+                             work, err);
+        if (rc == RC_OK && work->count > 0)
+            rc = submit_page(work, store, err);
+    } while (rc == RC_OK && work->rows > 0);
+    return rc;
+}
+
+static int print_queued(const struct queue_work *work, bool json)
+{
+    struct buf out = {0};
+
+    if (json)
+        buf_print(&out,
+                  "{\"records\": %" PRIu64 ", \"tasks\": %" PRIu64 ", \"made\": %" PRIu64 "}\n",
+                  work->records, work->tasks, work->made);
+    else
+        buf_print(&out,
+                  "%" PRIu64 " dead records are in the retry queue, in %" PRIu64
+                  " tasks of scene " VOTE_TASK_SCENE "; %" PRIu64
+                  " of these tasks existed before; `tallybox retry list` shows them\n",
+                  work->records, work->tasks, work->tasks - work->made);
+    return options_print(&out);
+}
+
+/* Makes one task for the records of each key, for each page of records that the request's filter
+ * selects. Returns an enum exit_code. A second call with the same records makes no second task
+ * while the first one is active. */
+static int queue_records(struct dead_mysql *mysql, struct dead_request *request,
+                         const struct settings *settings)
+{
+    struct queue_work work = {.group = installation_group(settings)};
+    struct held_mysql *held = NULL;
+    struct err err = {0};
+    enum rc rc = held_mysql_open(&held, settings, &err);
+    int code;
+
+    work.bundles = calloc(HELD_SUBMIT_MAX, sizeof(*work.bundles));
+    if (rc == RC_OK && !work.bundles)
+        rc = err_fail(&err, RC_FATAL, 0, "no memory for a page of dead records");
+    if (rc == RC_OK)
+        rc = submit_records(&work, mysql, request, held_mysql_store(held), &err);
+    for (size_t i = 0; work.bundles && i < HELD_SUBMIT_MAX; i++)
+        vote_task_done(&work.bundles[i].task);
+    free(work.bundles);
+    held_mysql_close(held);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    code = print_queued(&work, request->options.json);
+    return code == EXIT_DONE && work.records == 0 && !dead_request_is_bulk(request) ? EXIT_FAILED
+                                                                                    : code;
+}
+
 int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
                 const struct settings *settings, int64_t now_ms)
 {
     struct work work = {
         .mysql = mysql,
         .request = request,
-        .group = settings->consumer.group,
+        .group = installation_group(settings),
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .now_ms = now_ms,
     };
@@ -297,9 +460,9 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
     enum rc rc = RC_OK;
     int code;
 
-    work.stay = request->words.json ? json_array() : NULL;
-    if (request->words.value_path)
-        rc = options_read_file(&work.value, "value", request->words.value_path, VALUE_BYTES_MAX,
+    work.stay = request->options.json ? json_array() : NULL;
+    if (request->options.value_path)
+        rc = options_read_file(&work.value, "value", request->options.value_path, VALUE_BYTES_MAX,
                                &err);
     if (rc == RC_OK)
         rc = dead_mysql_count(mysql, &request->filter, &work.matched, &id_max, &err);
@@ -307,15 +470,15 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
         free_work(&work);
         return options_fail(rc, &err);
     }
-    if (request->words.limit > 0 && work.matched > (uint64_t)request->words.limit)
-        work.matched = (uint64_t)request->words.limit;
-    code = confirm_bulk(&work);
+    if (request->options.limit > 0 && work.matched > (uint64_t)request->options.limit)
+        work.matched = (uint64_t)request->options.limit;
+    code = confirm_decision(&work);
     if (code < 0) {
         /* Excludes records that die after the confirmation. */
         request->filter.id_max = id_max;
-        if (request->words.queue) {
+        if (request->options.queue) {
             free_work(&work);
-            return dead_queue(mysql, request, settings);
+            return queue_records(mysql, request, settings);
         }
         if (work.matched > 0 || !dead_request_is_bulk(request))
             rc = decide_records(&work, &err);

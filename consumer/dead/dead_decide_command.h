@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The actions of `tallybox dead` that change something, replay and drop: count the records, ask for
- * a confirmation, do the work and report the outcome. Main thread. */
+ * a confirmation, do the work or submit it to the retry queue (--queue), and report the outcome.
+ * Main thread. */
 #ifndef CONSUMER_DEAD_DEAD_DECIDE_COMMAND_H
 #define CONSUMER_DEAD_DEAD_DECIDE_COMMAND_H
 
 #include "common/config/settings.h"
+#include "consumer/dead/dead_cli.h"
 #include "consumer/dead/dead_mysql.h"
-#include "consumer/dead/dead_request.h"
 
 #include <stdint.h>
 

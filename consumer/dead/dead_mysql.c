@@ -241,10 +241,10 @@ static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
                             enum dead_decision decision, const void *value, size_t value_len,
                             struct err *err)
 {
-    static const char *const words[] = {[DEAD_APPLIED] = "applied",
-                                        [DEAD_DUPLICATE] = "duplicate",
-                                        [DEAD_STALE] = "stale",
-                                        [DEAD_DROPPED] = "dropped"};
+    static const char *const words[] = {[DEAD_DECISION_APPLIED] = "applied",
+                                        [DEAD_DECISION_DUPLICATE] = "duplicate",
+                                        [DEAD_DECISION_STALE] = "stale",
+                                        [DEAD_DECISION_DROPPED] = "dropped"};
     struct dead_mysql *dead = ctx;
     enum rc rc;
 

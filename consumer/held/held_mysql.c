@@ -3,7 +3,8 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/retry/group.h"
+#include "consumer/installation_mysql.h"
+#include "outbox/retry/retry.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static enum rc store_read_keys(void *ctx, int64_t after, size_t rows_max,
 {
     struct held_mysql *held = ctx;
     struct key_reader reader = {on_key, key_ctx};
-    const char *group = held->settings->consumer.group;
+    const char *group = installation_group(held->settings);
     enum rc rc = db_connect(held->sink, err);
 
     if (rc != RC_OK)

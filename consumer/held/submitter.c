@@ -3,7 +3,7 @@
 
 #include "common/log.h"
 #include "consumer/consumer_metrics.h"
-#include "consumer/held/held_task.h"
+#include "consumer/held/vote_task.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum rc submitter_init(struct submitter *submitter, const struct held_store *sto
 void submitter_done(struct submitter *submitter)
 {
     for (size_t i = 0; submitter->tasks && i < HELD_SUBMIT_MAX; i++)
-        held_task_done(&submitter->tasks[i]);
+        vote_task_done(&submitter->tasks[i]);
     free(submitter->page);
     free(submitter->tasks);
     dead_keys_done(&submitter->keys);
@@ -78,13 +78,14 @@ static enum rc submit_keys(struct submitter *submitter, size_t from, size_t coun
     snprintf(options.group, sizeof(options.group), "%s", submitter->group);
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         const struct held_key *key = &submitter->page[from + i];
-        const struct held_place place = {key->topic, key->partition, key->key, strlen(key->key)};
+        const struct vote_task_place place = {key->topic, key->partition, key->key,
+                                              strlen(key->key)};
 
         snprintf(options.topic, sizeof(options.topic), "%s", key->topic);
         snprintf(options.key, sizeof(options.key), "%s", key->key);
         options.partition = key->partition;
-        rc = held_task_make(&submitter->tasks[i], &options, &place, err);
-        tasks[i] = held_task_view(&submitter->tasks[i]);
+        rc = vote_task_make(&submitter->tasks[i], &options, &place, err);
+        tasks[i] = vote_task_view(&submitter->tasks[i]);
     }
     return rc == RC_OK ? store->submit(store->ctx, tasks, count, made, err) : rc;
 }

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct held_task;
+struct vote_task;
 
 #define HELD_SUBMIT_MAX 100
 
@@ -74,7 +74,7 @@ struct submitter {
     size_t count;            /* new keys of the page */
     int64_t found;           /* keys found by this search */
     struct held_key *page;   /* SUBMITTER_PAGE_ROWS of them */
-    struct held_task *tasks; /* HELD_SUBMIT_MAX of them */
+    struct vote_task *tasks; /* HELD_SUBMIT_MAX of them */
     bool full;               /* memory for a key ran out */
     struct backoff backoff;
     struct condition submitting;

@@ -4,6 +4,7 @@
 #include "common/os.h"
 #include "consumer/dead/dead_mysql.h"
 #include "consumer/held/vote_task.h"
+#include "consumer/installation_mysql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
     struct vote_handler *handler = ctx;
     struct vote_worker *mine = &handler->workers[worker];
     const struct settings *settings = handler->settings;
-    struct vote_task task = {
+    struct vote_work work = {
         .keep_lasts = strcmp(settings->consumer.votes_from, "anyone") == 0,
         .now_ms = os_now_ms,
         .stop = handler->stop,
@@ -121,7 +122,7 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
 
     if (rc == RC_OK)
         rc = open_worker_store(handler, mine,
-                               options.has_dead ? options.group : settings->consumer.group,
+                               options.has_dead ? options.group : installation_group(settings),
                                &attempt->err);
     if (rc != RC_OK) {
         attempt->end = ATTEMPT_FAILED;
@@ -129,12 +130,12 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
         attempt->fault = rc == RC_REJECT ? FAULT_REFUSED : FAULT_TRANSIENT;
         return;
     }
-    task.sink = dead_mysql_sink(mine->mysql);
-    task.store = dead_mysql_store(mine->mysql);
+    work.sink = dead_mysql_sink(mine->mysql);
+    work.store = dead_mysql_store(mine->mysql);
     if (options.has_dead)
-        vote_task_replay(&task, &options, attempt);
+        vote_work_replay(&work, &options, attempt);
     else
-        vote_task_apply(&task, job->params, job->params_len, attempt);
+        vote_work_apply(&work, job->params, job->params_len, attempt);
 }
 
 const struct retry_handler vote_handler = {

@@ -1,12 +1,215 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/vote_task.h"
 
+#include "common/hash.h"
 #include "common/loop.h"
 #include "consumer/dead/dead.h"
 
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static bool take_text(const json_t *json, char *text, size_t size)
+{
+    size_t len = json_string_length(json);
+
+    if (!json_is_string(json) || len == 0 || len >= size || strlen(json_string_value(json)) != len)
+        return false;
+    memcpy(text, json_string_value(json), len + 1);
+    return true;
+}
+
+static enum rc take_ids(struct vote_options *options, const json_t *ids, struct err *err)
+{
+    size_t count = json_array_size(ids);
+
+    if (!json_is_array(ids) || count == 0 || count > VOTE_OPTIONS_IDS_MAX)
+        return err_fail(err, RC_REJECT, 0, "dead.ids takes 1 to %d ids of dead records",
+                        VOTE_OPTIONS_IDS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        options->ids[i] = json_integer_value(json_array_get(ids, i));
+        if (options->ids[i] <= 0)
+            return err_fail(err, RC_REJECT, 0, "dead.ids[%zu] is not the id of a dead record", i);
+    }
+    options->id_count = count;
+    return RC_OK;
+}
+
+static enum rc take_key(struct vote_options *options, const json_t *dead, struct err *err)
+{
+    const json_t *partition = json_object_get(dead, "partition");
+    json_int_t number = json_integer_value(partition);
+
+    if (!take_text(json_object_get(dead, "topic"), options->topic, sizeof(options->topic)))
+        return err_fail(err, RC_REJECT, 0, "dead.topic must be the name of a topic");
+    if (!json_is_integer(partition) || number < 0 || number > INT32_MAX)
+        return err_fail(err, RC_REJECT, 0, "dead.partition must be a number from 0");
+    if (!take_text(json_object_get(dead, "key"), options->key, sizeof(options->key)))
+        return err_fail(err, RC_REJECT, 0, "dead.key must be the key of a vote, its contentId");
+    options->partition = (int32_t)number;
+    return RC_OK;
+}
+
+static enum rc take_dead(struct vote_options *options, const json_t *dead, struct err *err)
+{
+    const json_t *ids = json_object_get(dead, "ids");
+
+    if (!json_is_object(dead))
+        return err_fail(err, RC_REJECT, 0, "dead must be an object");
+    options->has_dead = true;
+    if (!take_text(json_object_get(dead, "group"), options->group, sizeof(options->group)))
+        return err_fail(err, RC_REJECT, 0, "dead.group must be the name of a consumer group");
+    if (json_object_size(dead) != (ids ? 2 : 4))
+        return err_fail(err, RC_REJECT, 0,
+                        "dead takes group and ids, or group, topic, partition and key");
+    return ids ? take_ids(options, ids, err) : take_key(options, dead, err);
+}
+
+enum rc vote_options_read(struct vote_options *options, const char *text, struct err *err)
+{
+    json_error_t at;
+    json_t *json;
+    const json_t *dead;
+    enum rc rc = RC_OK;
+
+    memset(options, 0, sizeof(*options));
+    if (!text || text[0] == '\0')
+        return RC_OK;
+    json = json_loads(text, JSON_REJECT_DUPLICATES, &at);
+    if (!json)
+        return err_fail(err, RC_REJECT, 0, "the options are not JSON: %s", at.text);
+    dead = json_object_get(json, "dead");
+    if (!json_is_object(json) || json_object_size(json) != (dead ? 1 : 0))
+        rc = err_fail(err, RC_REJECT, 0, "the options of a vote may have the member \"dead\" only");
+    else if (dead)
+        rc = take_dead(options, dead, err);
+    json_decref(json);
+    return rc;
+}
+
+static void put_json(struct buf *out, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(json);
+}
+
+void vote_options_put(struct buf *out, const struct vote_options *options)
+{
+    json_t *ids;
+
+    if (options->id_count == 0) {
+        put_json(out, json_pack("{s:{s:s, s:s, s:i, s:s}}", "dead", "group", options->group,
+                                "topic", options->topic, "partition", (int)options->partition,
+                                "key", options->key));
+        return;
+    }
+    ids = json_array();
+    for (size_t i = 0; i < options->id_count; i++)
+        json_array_append_new(ids, json_integer((json_int_t)options->ids[i]));
+    put_json(out, json_pack("{s:{s:s, s:o}}", "dead", "group", options->group, "ids", ids));
+}
+
+struct dead_filter vote_options_filter(const struct vote_options *options)
+{
+    struct dead_filter filter = {
+        .partition = DEAD_NUMBER_ANY, .since_ms = DEAD_NUMBER_ANY, .until_ms = DEAD_NUMBER_ANY};
+
+    if (options->id_count > 0) {
+        filter.ids = options->ids;
+        filter.id_count = options->id_count;
+        return filter;
+    }
+    filter.topic = options->topic;
+    filter.partition = options->partition;
+    filter.key = options->key;
+    filter.held = true;
+    return filter;
+}
+
+/* The part of a long name that remains in front of its hash. */
+#define NAME_KEPT 47
+
+static bool is_name_char(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("_.:-", c));
+}
+
+/* Makes a valid group name of the retry queue. The name of a consumer group may be longer and may
+ * have any characters. */
+static void fit_group_name(char out[RETRY_NAME_BYTES_MAX + 1], const char *group)
+{
+    size_t len = strlen(group);
+    bool whole = len <= RETRY_NAME_BYTES_MAX;
+
+    for (size_t i = 0; i < len && i < RETRY_NAME_BYTES_MAX; i++) {
+        out[i] = is_name_char(group[i]) ? group[i] : '_';
+        whole = whole && out[i] == group[i];
+    }
+    out[len < RETRY_NAME_BYTES_MAX ? len : RETRY_NAME_BYTES_MAX] = '\0';
+    if (!whole)
+        snprintf(out + (len < NAME_KEPT ? len : NAME_KEPT), RETRY_NAME_BYTES_MAX - NAME_KEPT + 1,
+                 "-%016" PRIx64, hash_fnv1a(HASH_START, group, len));
+}
+
+static bool is_number(const char *key, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (key[i] < '0' || key[i] > '9')
+            return false;
+    return len > 0 && len < VOTE_KEY_SIZE;
+}
+
+enum rc vote_task_make(struct vote_task *task, const struct vote_options *options,
+                       const struct vote_task_place *place, struct err *err)
+{
+    char *order = task->ordering_key;
+
+    fit_group_name(task->group, options->group);
+    task->biz_no[0] = '\0';
+    order[0] = '\0';
+    if (place->key && is_number(place->key, place->key_len)) {
+        snprintf(task->biz_no, sizeof(task->biz_no), "%.*s", (int)place->key_len,
+                 (const char *)place->key);
+        snprintf(order, VOTE_TASK_ORDER_SIZE, "%s/%" PRId32 "/%s", place->topic, place->partition,
+                 task->biz_no);
+    } else if (place->key) {
+        snprintf(order, VOTE_TASK_ORDER_SIZE, "%s/%" PRId32 "/#%016" PRIx64, place->topic,
+                 place->partition, hash_fnv1a(HASH_START, place->key, place->key_len));
+    }
+    buf_reset(&task->options);
+    vote_options_put(&task->options, options);
+    if (task->options.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a task");
+    return RC_OK;
+}
+
+void vote_task_done(struct vote_task *task)
+{
+    buf_done(&task->options);
+}
+
+/* A task without an idempotency key is identified by its options. */
+struct retry_new_task vote_task_view(struct vote_task *task)
+{
+    return (struct retry_new_task){
+        .group = task->group,
+        .scene = VOTE_TASK_SCENE,
+        .handler = "vote",
+        .ordering_key = task->ordering_key[0] != '\0' ? task->ordering_key : NULL,
+        .biz_no = task->biz_no[0] != '\0' ? task->biz_no : NULL,
+        .options = buf_text(&task->options),
+    };
+}
 
 static void fail_attempt(struct attempt_result *attempt, enum rc rc, const struct err *err)
 {
@@ -33,18 +236,18 @@ static void on_result(void *ctx, const struct dead_result *result)
     struct replay *replay = ctx;
 
     switch (result->outcome) {
-    case DEAD_IS_APPLIED:
-    case DEAD_IS_DUPLICATE:
-    case DEAD_IS_STALE:
-    case DEAD_IS_DROPPED:
+    case DEAD_OUTCOME_APPLIED:
+    case DEAD_OUTCOME_DUPLICATE:
+    case DEAD_OUTCOME_STALE:
+    case DEAD_OUTCOME_DROPPED:
         replay->done++;
         return;
-    case DEAD_WAITS:
+    case DEAD_OUTCOME_WAITS:
         replay->wait++;
         if (replay->id == 0)
             replay->id = result->behind;
         return;
-    case DEAD_STAYS:
+    case DEAD_OUTCOME_STAYS:
         break;
     }
     if (strcmp(result->reason_class, REASON_REFUSED) == 0)
@@ -84,14 +287,14 @@ static void decide_result(const struct replay *replay, bool named, int code,
     }
 }
 
-static bool must_end(const struct vote_task *task, struct attempt_result *attempt)
+static bool must_end(const struct vote_work *work, struct attempt_result *attempt)
 {
-    int64_t now_ms = task->now_ms();
+    int64_t now_ms = work->now_ms();
 
     loop_goes_on(now_ms);
-    if ((task->stop && stop_requested(task->stop)) || now_ms >= atomic_load(task->lease_until_ms))
+    if ((work->stop && stop_requested(work->stop)) || now_ms >= atomic_load(work->lease_until_ms))
         attempt->end = ATTEMPT_CUT;
-    else if (now_ms >= task->until_ms)
+    else if (now_ms >= work->until_ms)
         attempt->end = ATTEMPT_SNOOZED;
     else
         return false;
@@ -99,7 +302,7 @@ static bool must_end(const struct vote_task *task, struct attempt_result *attemp
     return true;
 }
 
-static void run_replay(const struct vote_task *task, struct dead *dead, const struct replay *replay,
+static void run_replay(const struct vote_work *work, struct dead *dead, const struct replay *replay,
                        bool named, struct attempt_result *attempt)
 {
     struct err err = {0};
@@ -109,7 +312,7 @@ static void run_replay(const struct vote_task *task, struct dead *dead, const st
     while (more && (named || replay->refused == 0)) {
         enum rc rc;
 
-        if (must_end(task, attempt))
+        if (must_end(work, attempt))
             return;
         rc = dead_step(dead, &more, &err);
         if (rc != RC_OK) {
@@ -120,17 +323,17 @@ static void run_replay(const struct vote_task *task, struct dead *dead, const st
     decide_result(replay, named, dead->refused.code, attempt);
 }
 
-void vote_task_replay(const struct vote_task *task, const struct vote_options *options,
+void vote_work_replay(const struct vote_work *work, const struct vote_options *options,
                       struct attempt_result *attempt)
 {
     struct dead_filter filter = vote_options_filter(options);
     struct replay replay = {0};
     const struct dead_config config = {
-        .sink = task->sink,
-        .store = task->store,
+        .sink = work->sink,
+        .store = work->store,
         .filter = &filter,
         .rule = RECORD_KEY,
-        .keep_lasts = task->keep_lasts,
+        .keep_lasts = work->keep_lasts,
         .on_result = on_result,
         .ctx = &replay,
     };
@@ -142,7 +345,7 @@ void vote_task_replay(const struct vote_task *task, const struct vote_options *o
         fail_attempt(attempt, rc, &err);
         return;
     }
-    run_replay(task, &dead, &replay, options->id_count > 0, attempt);
+    run_replay(work, &dead, &replay, options->id_count > 0, attempt);
     dead_done(&dead);
 }
 
@@ -154,7 +357,7 @@ static enum rc write_vote(struct apply *apply, const struct record *record, bool
     struct apply_result result;
     struct vote_row row = {0};
     int64_t begin_day = 0;
-    enum rc rc = sink->lock_begin(sink->ctx, &begin_day, err);
+    enum rc rc = sink->lock_log_begin(sink->ctx, &begin_day, err);
 
     if (rc != RC_OK)
         return rc;
@@ -165,16 +368,16 @@ static enum rc write_vote(struct apply *apply, const struct record *record, bool
     return rc == RC_OK ? sink->commit(sink->ctx, err) : rc;
 }
 
-static enum rc try_vote(const struct vote_task *task, const struct record *record, bool *never,
+static enum rc try_vote(const struct vote_work *work, const struct record *record, bool *never,
                         struct err *err)
 {
-    const struct sink *sink = task->sink;
+    const struct sink *sink = work->sink;
     struct apply apply;
     enum rc rc = apply_init(&apply, sink, "", 1, err);
 
     if (rc != RC_OK)
         return rc;
-    if (task->keep_lasts)
+    if (work->keep_lasts)
         rc = apply_keep_lasts(&apply, 1, err);
     if (rc == RC_OK)
         rc = sink->begin(sink->ctx, err);
@@ -186,13 +389,13 @@ static enum rc try_vote(const struct vote_task *task, const struct record *recor
     return rc;
 }
 
-void vote_task_apply(const struct vote_task *task, const void *bytes, size_t len,
+void vote_work_apply(const struct vote_work *work, const void *bytes, size_t len,
                      struct attempt_result *attempt)
 {
     const struct record record = {.value = bytes, .value_len = len};
     struct err err = {0};
     bool never = false;
-    enum rc rc = try_vote(task, &record, &never, &err);
+    enum rc rc = try_vote(work, &record, &never, &err);
 
     if (rc == RC_OK)
         return;

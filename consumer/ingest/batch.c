@@ -218,7 +218,7 @@ bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_
 {
     for (size_t i = 0; i < batch->row_count; i++)
         if (batch->rows[i].offset >= next_offset &&
-            batch->rows[i].event.occurred_ms / DATE_MS < begin_day)
+            batch->rows[i].event.occurred_ms / MS_PER_DAY < begin_day)
             return true;
     return false;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of one partition that one transaction applies. Decides whether each record is a vote
- * or dead, and why. Nothing of a vote's record is stored unless the batch is `whole`; a dead record
- * is stored with all its parts. Pure; one thread at a time. */
+/* The records of one partition that one transaction applies, and the job that carries them from the
+ * fetching step to an applying step and back. Decides whether each record is a vote or dead, and
+ * why. Nothing of a vote's record is stored unless the batch is `whole`; a dead record is stored
+ * with all its parts. Pure; one thread at a time: the step that has the job owns all of it. */
 #ifndef CONSUMER_INGEST_BATCH_H
 #define CONSUMER_INGEST_BATCH_H
 
@@ -9,6 +10,7 @@
 #include "common/err.h"
 #include "consumer/apply/apply_row.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -86,5 +88,36 @@ void batch_dead_view(const struct batch *batch, size_t index, struct dead_row *v
 /* The same for the record of a vote in a whole batch; reason_class and reason are borrowed. */
 void batch_vote_view(const struct batch *batch, size_t index, const char *reason_class,
                      const char *reason, struct dead_row *view);
+
+enum job_kind { JOB_CLAIM, JOB_APPLY };
+
+enum job_end {
+    JOB_DONE,
+    JOB_FENCED,  /* see APPLY_FENCED: claim the partition again */
+    JOB_AGAIN,   /* see APPLY_AGAIN: read the records again, into whole batches */
+    JOB_DROPPED, /* the partition was revoked or restarted before the job was done */
+    JOB_STOPPED, /* the database refuses it; err tells why */
+};
+
+/* The part of a partition that both steps use. */
+struct holding {
+    struct place place;
+    /* changes when earlier jobs become void; written by the fetching step */
+    atomic_uint generation;
+};
+
+/* Claim a partition, or apply a batch. */
+struct job {
+    enum job_kind kind;
+    struct holding *holding;
+    unsigned generation; /* of the holding, when the job was made */
+    /* apply: the claimed row; claim: topic_id, and afterwards the claimed row */
+    struct progress_row progress;
+    struct batch batch; /* apply only */
+    enum job_end end;
+    bool clear; /* of JOB_DONE: see struct apply_result */
+    struct err err;
+    struct job *next; /* in the pool */
+};
 
 #endif

@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/consumer_metrics.h"
-#include "consumer/ingest/job.h"
+#include "consumer/ingest/batch.h"
 #include "consumer/ingest/part.h"
 
 #include <inttypes.h>
@@ -600,6 +600,17 @@ static void watch_topics(struct fetch *fetch, int64_t now_ms)
         condition_ok(&fetch->topics, now_ms);
 }
 
+static void watch_group(struct fetch *fetch, int64_t now_ms)
+{
+    const struct stream *stream = fetch->config.stream;
+    struct err err = {0};
+
+    if (stream->check_group && stream->check_group(stream->ctx, &err) == RC_REJECT)
+        condition_fail(&fetch->group, now_ms, &err);
+    else
+        condition_ok(&fetch->group, now_ms);
+}
+
 static int64_t compute_lag(const struct fetch *fetch, const struct part *part)
 {
     const struct stream *stream = fetch->config.stream;
@@ -650,7 +661,8 @@ static void conditions_init(struct fetch *fetch)
 {
     condition_init(&fetch->broker, CONDITION_DEPENDENCY, "dep=kafka role=consume reason=no_answer");
     condition_assume_failing(&fetch->broker, "no broker has answered yet");
-    condition_init(&fetch->partitions, CONDITION_SILENT, "what=partitions role=consume");
+    condition_init(&fetch->partitions, CONDITION_REMINDER, "what=partition role=consume");
+    condition_init(&fetch->group, CONDITION_WORK, "what=consumer_group role=consume");
     condition_init(&fetch->access, CONDITION_DEPENDENCY,
                    "dep=kafka role=consume reason=access_denied");
     condition_init(&fetch->topics, CONDITION_CHECK, "check=topic_config role=consume");
@@ -684,6 +696,7 @@ void fetch_done(struct fetch *fetch)
     free(fetch->reconnects);
     condition_done(&fetch->broker);
     condition_done(&fetch->partitions);
+    condition_done(&fetch->group);
     condition_done(&fetch->access);
     condition_done(&fetch->topics);
     memset(fetch, 0, sizeof(*fetch));
@@ -702,6 +715,7 @@ int64_t fetch_step(void *ctx, int64_t now_ms)
     if (now_ms >= fetch->tick_ms) {
         watch_parts(fetch, now_ms);
         watch_topics(fetch, now_ms);
+        watch_group(fetch, now_ms);
         count_parts(fetch, now_ms);
         fetch->tick_ms = now_ms + TICK_MS;
     }

@@ -92,6 +92,11 @@ struct stream {
      * the first topic and the reason. RC_OK: none does, or it is not known yet. */
     enum rc (*check_topics)(void *ctx, struct err *err);
 
+    /* RC_REJECT: the consumer group has a member that belongs to another installation; err names
+     * both. A stream that has not joined the group waits until that member has left. RC_OK: there
+     * is none, or it is not known. May be NULL. */
+    enum rc (*check_group)(void *ctx, struct err *err);
+
     /* Checks whether a broker answers within a short time. */
     enum rc (*probe)(void *ctx, struct err *err);
 };
@@ -136,6 +141,7 @@ struct fetch {
     struct condition broker;
     struct condition partitions; /* the first stopped partition */
     struct condition topics;     /* a topic's configuration may lose records; a warning */
+    struct condition group;      /* members of another installation are in the group */
     struct condition access;     /* a privilege is missing; ends when partitions are assigned */
     bool failed;                 /* RC_FATAL: the step has ended; err is the reason */
     struct err err;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A partition in the fetching step: it is assigned, claimed, sought, and then read.
  * Decides the order of these stages and how long to wait between them. Used by the fetching step
- * only, except for the fields that job.h shares. */
+ * only, except for the fields that struct holding shares. */
 #ifndef CONSUMER_INGEST_PART_H
 #define CONSUMER_INGEST_PART_H
 
 #include "common/err.h"
-#include "consumer/ingest/job.h"
+#include "consumer/ingest/batch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/ingest/record.h"
 
-#include "common/base64.h"
+#include "common/text.h"
 #include "consumer/apply/date.h"
 
 #include <assert.h>
@@ -39,10 +39,10 @@ static enum rc check_age(const struct vote_event *event, int64_t begin_day, stru
     char date[DATE_SIZE];
     char begin[DATE_SIZE];
 
-    if (event->occurred_ms / DATE_MS >= begin_day)
+    if (event->occurred_ms / MS_PER_DAY >= begin_day)
         return RC_OK;
-    date_text(event->occurred_ms / DATE_MS, date);
-    date_text(begin_day, begin);
+    date_write(event->occurred_ms / MS_PER_DAY, date);
+    date_write(begin_day, begin);
     return err_fail(err, RC_REJECT, 0,
                     "the vote is from %s, and the log begins on %s: earlier votes were dropped, so "
                     "this one could be a repeat",
@@ -69,6 +69,7 @@ enum rc record_decide(const struct record *record, enum record_rule rule, int64_
 {
     enum rc rc;
 
+    /* Only NULL. An empty value fails in vote_event_decode(). */
     if (!record->value) {
         *reason_class = "tombstone";
         return err_fail(err, RC_REJECT, 0, "the record has no value, and a vote cannot be erased");

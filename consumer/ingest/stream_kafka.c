@@ -2,12 +2,15 @@
 #include "consumer/ingest/stream_kafka.h"
 
 #include "common/kafka/kafka.h"
-#include "common/list.h"
 #include "common/os.h"
+#include "common/text.h"
+#include "consumer/ingest/group_check_kafka.h"
 #include "consumer/ingest/group_kafka.h"
 #include "consumer/ingest/record.h"
-#include "consumer/ingest/topic_kafka.h"
+#include "consumer/ingest/topic_query_kafka.h"
+#include "consumer/installation_mysql.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -27,8 +30,11 @@ struct stream_kafka {
     rd_kafka_t *kafka;
     struct group group;
     struct topic_ids *topics;
+    struct group_check check;
+    bool joined;                            /* subscribed: a member of the group, or about to be */
     rd_kafka_message_t *messages[READ_MAX]; /* of the last read */
     size_t message_count;
+    bool probed;         /* a broker has answered a probe */
     unsigned unanswered; /* probes in a row */
 };
 
@@ -39,15 +45,60 @@ static void release_messages(struct stream_kafka *stream)
     stream->message_count = 0;
 }
 
+static enum rc subscribe_topics(struct stream_kafka *stream, const char *topics, struct err *err)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(4);
+    rd_kafka_resp_err_t code;
+    char name[TOPIC_SIZE];
+    size_t len;
+
+    for (const char *topic; (topic = list_next(&topics, ',', &len));) {
+        snprintf(name, sizeof(name), "%.*s", (int)len, topic);
+        rd_kafka_topic_partition_list_add(list, name, RD_KAFKA_PARTITION_UA);
+    }
+    code = rd_kafka_subscribe(stream->kafka, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return RC_OK;
+    kafka_fail(err, (int)code, "cannot subscribe to the topics");
+    return RC_FATAL;
+}
+
+/* Joins the group when it has no member of another installation. */
+static enum rc join_group(struct stream_kafka *stream, struct err *err)
+{
+    bool reachable = stream->unanswered == 0 && stream->probed;
+    enum rc rc = group_check_poll(&stream->check, reachable, os_now_ms());
+
+    if (stream->joined || rc != RC_OK)
+        return RC_OK;
+    stream->joined = true;
+    return subscribe_topics(stream, stream->settings->consumer.topics, err);
+}
+
 static void stream_poll(void *ctx, struct stream_event *event)
 {
     struct stream_kafka *stream = ctx;
+    struct err err = {0};
 
     release_messages(stream);
     topic_ids_poll(stream->topics, os_now_ms());
+    if (join_group(stream, &err) != RC_OK) {
+        *event = (struct stream_event){.kind = STREAM_FAILURE, .rc = RC_FATAL, .err = err};
+        return;
+    }
     group_poll(&stream->group, event, 0);
     if (event->kind == STREAM_ASSIGNED)
         topic_ids_doubt(stream->topics);
+}
+
+static enum rc stream_check_group(void *ctx, struct err *err)
+{
+    struct stream_kafka *stream = ctx;
+
+    if (stream->check.rc == RC_REJECT)
+        *err = stream->check.err;
+    return stream->check.rc == RC_REJECT ? RC_REJECT : RC_OK;
 }
 
 static enum rc seek_result(const struct group_partition *partition, int code, const char *text,
@@ -259,6 +310,7 @@ static enum rc stream_probe(void *ctx, struct err *err)
         rd_kafka_metadata_destroy(metadata);
     }
     if (brokers > 0) {
+        stream->probed = true;
         stream->unanswered = 0;
         return RC_OK;
     }
@@ -344,9 +396,12 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
                          const char *instance, struct err *err)
 {
     const char *assignor = kafka_cooperative() ? "cooperative-sticky" : "range";
+    const char *group = installation_group(settings);
+    char client[GROUP_CLIENT_SIZE];
     struct kafka_default defaults[16] = {
-        {"group.id", settings->consumer.group, "it is set by consumer.group"},
-        {"client.id", instance, NULL},
+        /* The check of the settings comes before the name of the group is known. */
+        {"group.id", group[0] ? group : "tallybox", "it is set by consumer.group"},
+        {"client.id", client, NULL},
         {"enable.auto.offset.store", "false",
          "offsets are stored after the database has committed"},
         {"auto.offset.reset", "error",
@@ -359,6 +414,7 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     struct fetch_limits limits;
     size_t count = 7;
 
+    group_client_id(client, installation_id(), instance);
     set_fetch_limits(&limits, settings->consumer.memory_max);
     count += set_queue_defaults(&limits, defaults + count);
     if (!broker_assigns_partitions(settings))
@@ -379,6 +435,7 @@ static void set_ops(struct stream_kafka *stream)
         .end = stream_end,
         .topic_id = stream_topic_id,
         .check_topics = stream_check_topics,
+        .check_group = stream_check_group,
         .probe = stream_probe,
     };
 }
@@ -417,31 +474,13 @@ static enum rc open_handle(struct stream_kafka *stream, const struct settings *s
     return RC_OK;
 }
 
-static enum rc subscribe_topics(struct stream_kafka *stream, const char *topics, struct err *err)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(4);
-    rd_kafka_resp_err_t code;
-    char name[TOPIC_SIZE];
-    size_t len;
-
-    for (const char *topic; (topic = list_next(&topics, ',', &len));) {
-        snprintf(name, sizeof(name), "%.*s", (int)len, topic);
-        rd_kafka_topic_partition_list_add(list, name, RD_KAFKA_PARTITION_UA);
-    }
-    code = rd_kafka_subscribe(stream->kafka, list);
-    rd_kafka_topic_partition_list_destroy(list);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-        return RC_OK;
-    kafka_fail(err, (int)code, "cannot subscribe to the topics");
-    return RC_FATAL;
-}
-
 enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *settings,
                           const char *instance, int wakeup_fd, struct err *err)
 {
     struct stream_kafka *stream = calloc(1, sizeof(*stream));
     enum rc rc;
 
+    assert(installation_group(settings)[0]);
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a Kafka consumer");
     set_ops(stream);
@@ -450,7 +489,10 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
     if (rc == RC_OK)
         rc = topic_ids_open(&stream->topics, stream->kafka, settings->consumer.topics, err);
     if (rc == RC_OK)
-        rc = subscribe_topics(stream, settings->consumer.topics, err);
+        group_check_init(&stream->check, stream->kafka, installation_group(settings),
+                         installation_id(), wakeup_fd);
+    if (rc == RC_OK)
+        rc = join_group(stream, err);
     if (rc != RC_OK) {
         stream_kafka_close(stream, os_now_ms() + CLOSE_MS_MAX);
         return rc;
@@ -472,6 +514,7 @@ bool stream_kafka_close(struct stream_kafka *stream, int64_t until_ms)
     if (stream->kafka && !group_leave(&stream->group, ms / 3 * 2))
         flags = RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE;
     group_done(&stream->group);
+    group_check_done(&stream->check);
     topic_ids_close(stream->topics);
     if (stream->kafka)
         closed = kafka_destroy(stream->kafka, flags, until_ms);

@@ -98,7 +98,7 @@ static void set_next(struct housekeep *housekeep, const struct housekeep_next *n
 static void choose_next(struct housekeep *housekeep, const struct housekeep_state *state)
 {
     const struct housekeep_rules *rules = &housekeep->config.rules;
-    int64_t now_day = state->now_ms / DATE_MS;
+    int64_t now_day = state->now_ms / MS_PER_DAY;
     struct housekeep_next make = housekeep_next_make(
         housekeep->parts, housekeep->part_count, housekeep_ahead_day(now_day, rules->months_ahead));
     struct housekeep_next drop =
@@ -223,7 +223,7 @@ static enum rc move_begin(struct housekeep *housekeep)
         abandon_round(housekeep);
         return RC_OK;
     }
-    date_text(housekeep->part.limit_day, date);
+    date_write(housekeep->part.limit_day, date);
     log_event(LOG_INFO, "log_begin_moved", "date=%s", date);
     housekeep->phase = HOUSEKEEP_FOLDING;
     return RC_OK;
@@ -416,7 +416,8 @@ static enum rc report_part(struct dry *dry, enum housekeep_deed deed,
  * end. */
 static enum rc report_makes(struct dry *dry, struct err *err)
 {
-    int64_t ahead_day = housekeep_ahead_day(dry->state.now_ms / DATE_MS, dry->rules->months_ahead);
+    int64_t ahead_day =
+        housekeep_ahead_day(dry->state.now_ms / MS_PER_DAY, dry->rules->months_ahead);
     struct housekeep_part *last = dry->count > 0 ? &dry->parts[dry->count - 1] : NULL;
     struct housekeep_part open;
     size_t limited = dry->count;
@@ -448,7 +449,7 @@ static enum rc report_drops(struct dry *dry, struct err *err)
 {
     const struct housekeep_state *state = &dry->state;
     int64_t keep_day =
-        housekeep_keep_day(state->now_ms / DATE_MS, state->newest_day, dry->rules->keep_months);
+        housekeep_keep_day(state->now_ms / MS_PER_DAY, state->newest_day, dry->rules->keep_months);
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < dry->count; i++) {
@@ -497,14 +498,14 @@ const char *housekeep_kind_name(enum housekeep_kind kind)
 
 int64_t housekeep_ahead_day(int64_t now_day, int64_t months_ahead)
 {
-    return date_month(now_day, months_ahead + 1);
+    return date_month_begin(now_day, months_ahead + 1);
 }
 
 int64_t housekeep_keep_day(int64_t now_day, int64_t newest_day, int64_t keep_months)
 {
     if (keep_months == 0 || newest_day == INT64_MIN)
         return HOUSEKEEP_KEEP_ALL;
-    return date_month(newest_day < now_day ? newest_day : now_day, -keep_months);
+    return date_month_begin(newest_day < now_day ? newest_day : now_day, -keep_months);
 }
 
 struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, size_t count,
@@ -519,7 +520,7 @@ struct housekeep_next housekeep_next_make(const struct housekeep_part *parts, si
         return next;
     date = date_of(parts[count - 1].limit_day);
     next.act = HOUSEKEEP_MAKE;
-    next.part.limit_day = date_month(parts[count - 1].limit_day, 1);
+    next.part.limit_day = date_month_begin(parts[count - 1].limit_day, 1);
     snprintf(next.part.name, sizeof(next.part.name), "p%04d%02d", date.year, date.month);
     return next;
 }

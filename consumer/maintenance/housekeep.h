@@ -14,7 +14,7 @@
 #include "common/backoff.h"
 #include "common/condition.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 #include "consumer/singleton_lease.h"
 
 #include <stdbool.h>

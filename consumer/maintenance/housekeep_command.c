@@ -231,7 +231,7 @@ static void report_would(void *ctx, const struct housekeep_would *would)
     struct report *report = ctx;
     char date[DATE_SIZE];
 
-    date_text(would->limit_day, date);
+    date_write(would->limit_day, date);
     report->count++;
     if (report->list)
         would_json(report, would, date);
@@ -333,7 +333,8 @@ static int once_command(role_gate gate, int argc, char **argv)
 int housekeep_command(role_gate gate, int argc, char **argv)
 {
     const struct role *const role = &housekeep_role;
-    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
+    const struct role_process process = {role->name, role->about, &role, 1,   gate,
+                                         NULL,       NULL,        0,     NULL};
 
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--once") == 0 || strcmp(argv[i], "--dry-run") == 0)

@@ -9,8 +9,8 @@
 
 extern const struct role housekeep_role;
 
-/* Runs the role or, with --once or --dry-run, one round. gate is called before, as in role_main().
- * Returns an enum exit_code. */
+/* Runs the role or, with --once or --dry-run, one round. gate: called before the role starts, see
+ * role_gate. Returns an enum exit_code. */
 int housekeep_command(role_gate gate, int argc, char **argv);
 
 #endif

@@ -4,7 +4,8 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "consumer/apply/date.h"
-#include "consumer/maintenance/housekeep_rows_mysql.h"
+#include "consumer/installation_mysql.h"
+#include "consumer/maintenance/old_rows_mysql.h"
 #include "consumer/singleton_mysql.h"
 #include "consumer/verify/vote_sum_mysql.h"
 
@@ -264,7 +265,7 @@ static void put_part(struct buf *sql, const struct housekeep_part *part)
 {
     char date[DATE_SIZE];
 
-    date_text(part->limit_day, date);
+    date_write(part->limit_day, date);
     buf_text_put(sql, "(PARTITION ");
     db_put_name(sql, part->name);
     buf_print(sql, " VALUES LESS THAN ('%s')", date);
@@ -329,7 +330,7 @@ static enum rc begin_in_transaction(struct housekeep_mysql *mysql,
     char date[DATE_SIZE];
     enum rc rc;
 
-    date_text(*begin_day, date);
+    date_write(*begin_day, date);
     rc = check_begin(mysql, date, err);
     if (rc != RC_OK)
         return rc;
@@ -378,7 +379,7 @@ static enum rc read_fold_range(struct housekeep_mysql *mysql, struct fold_work *
     char date[DATE_SIZE];
     enum rc rc;
 
-    date_text(work->part->limit_day, date);
+    date_write(work->part->limit_day, date);
     buf_reset(sql);
     buf_print(sql,
               "SELECT MAX(s.folded_id), MAX(d.id), COUNT(d.id), COALESCE((SELECT begin_date >= "
@@ -459,7 +460,7 @@ static enum rc check_drop(struct housekeep_mysql *mysql, const struct housekeep_
     uint64_t rows = 0;
     enum rc rc;
 
-    date_text(part->limit_day, date);
+    date_write(part->limit_day, date);
     buf_reset(sql);
     buf_print(sql,
               "SELECT COALESCE((SELECT begin_date < '%s' FROM log_begin WHERE name = '" NAME
@@ -498,15 +499,15 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
 }
 
 static enum rc prepare_kind(struct housekeep_mysql *mysql, enum housekeep_kind kind,
-                            struct housekeep_rows *rows, struct err *err)
+                            struct old_rows *rows, struct err *err)
 {
     bool writers =
         kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS;
 
-    *rows = (struct housekeep_rows){
+    *rows = (struct old_rows){
         .db = writers ? mysql->writers : mysql->sink,
         .sql = &mysql->sql,
-        .group = mysql->settings->consumer.group,
+        .group = installation_group(mysql->settings),
         .topics = mysql->settings->consumer.topics,
     };
     return writers ? prepare_writers(mysql, err) : prepare_sink(mysql, err);
@@ -515,19 +516,19 @@ static enum rc prepare_kind(struct housekeep_mysql *mysql, enum housekeep_kind k
 static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
                                 uint64_t *count, struct err *err)
 {
-    struct housekeep_rows rows;
+    struct old_rows rows;
     enum rc rc = prepare_kind(ctx, kind, &rows, err);
 
-    return rc == RC_OK ? housekeep_rows_delete(&rows, kind, days, rows_max, count, err) : rc;
+    return rc == RC_OK ? old_rows_delete(&rows, kind, days, rows_max, count, err) : rc;
 }
 
 static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days, uint64_t max,
                                uint64_t *count, struct err *err)
 {
-    struct housekeep_rows rows;
+    struct old_rows rows;
     enum rc rc = prepare_kind(ctx, kind, &rows, err);
 
-    return rc == RC_OK ? housekeep_rows_count(&rows, kind, days, max, count, err) : rc;
+    return rc == RC_OK ? old_rows_count(&rows, kind, days, max, count, err) : rc;
 }
 
 static enum rc finish_in_transaction(struct housekeep_mysql *mysql,

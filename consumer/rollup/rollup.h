@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The roll-up engine: copies changed totals from vote_tally to remark.votes, one window at a time.
  * Decides when a window is due, which process works on it, what it covers and how to handle
- * failures. Several engines may run against one database; a singleton lease lets one of them work.
+ * failures. A missed window is not repeated: the next one covers everything since rolled_until_ms.
+ * Several engines may run against one database; a singleton lease lets one of them work.
  *
  * A window covers the changes up to its start. It begins `overlap_ms` before the end of the last
  * one, because a row may be committed later than its changed_at says. Remarks that were never
@@ -14,7 +15,7 @@
 #include "common/backoff.h"
 #include "common/condition.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 #include "consumer/singleton_lease.h"
 
 #include <stdbool.h>

@@ -189,7 +189,8 @@ static int once_command(role_gate gate, int argc, char **argv)
 int rollup_command(role_gate gate, int argc, char **argv)
 {
     const struct role *const role = &rollup_role;
-    const struct role_process process = {role->name, role->about, &role, 1, gate, NULL};
+    const struct role_process process = {role->name, role->about, &role, 1,   gate,
+                                         NULL,       NULL,        0,     NULL};
 
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--once") == 0)

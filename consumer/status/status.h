@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The facts that `tallybox status` shows, and what follows from them: the lag of a partition, and
- * whether all parts could be read. Each part fails on its own: if its server is unavailable or its
- * tables are missing, its fault tells why and its other fields have no meaning. Pure; one thread at
- * a time. */
+/* The facts that `tallybox status` shows, and what follows from them: the lag of a partition, which
+ * instances are dead, what an operator must look at, and whether all parts could be read. Each part
+ * fails on its own: if its server is unavailable or its tables are missing, its fault tells why and
+ * its other fields have no meaning. Pure; one thread at a time. */
 #ifndef CONSUMER_STATUS_STATUS_H
 #define CONSUMER_STATUS_STATUS_H
 
+#include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "outbox/lanes.h"
@@ -29,6 +30,7 @@
 struct status_fault {
     enum rc rc; /* RC_OK: the part could be read */
     bool no_schema;
+    bool left_out; /* no_schema, as `migrate up --only outbox` recorded it */
     struct err err;
 };
 
@@ -38,6 +40,7 @@ struct status_schema {
     char place[STATUS_TOPIC_SIZE];
     int64_t version;                   /* the newest that is applied; 0: none */
     char unfinished[STATUS_NAME_SIZE]; /* a migration that stopped half-way; "": none */
+    bool outbox_only;                  /* the vote tables were left out */
 };
 
 struct status_lane {
@@ -52,6 +55,8 @@ struct status_lane {
     int64_t lease_ms;      /* length of the lease; 0: unknown */
     int64_t diverted_keys;
     char diverted_reason[STATUS_TOPIC_SIZE];
+    int64_t block_task; /* the diverted row that blocks its key first if no attempt succeeds */
+    int64_t block_ms;   /* and when, since 1970; 0: not foreseen */
 };
 
 #define STATUS_CLUSTER_SIZE 80
@@ -60,7 +65,8 @@ struct status_instance {
     char name[STATUS_NAME_SIZE];
     char role[33];
     int64_t up_ms;
-    int64_t seen_ms; /* age of the last heartbeat */
+    int64_t seen_ms;               /* age of the last heartbeat */
+    char admin[STATUS_TOPIC_SIZE]; /* URL of its admin server; "": none, or not known */
 };
 
 struct status_partition {
@@ -73,6 +79,7 @@ struct status_partition {
     char owner[STATUS_NAME_SIZE];
     int64_t epoch;
     int64_t updated_ms; /* age */
+    int64_t late;       /* records in the lag that are older than stale_ms */
 };
 
 /* The retry queue, with the states of retry_task. */
@@ -87,6 +94,9 @@ struct status_retry {
     /* how long the oldest waiting task is due; below 0: time until it is; STATUS_UNKNOWN: none
      * waits */
     int64_t due_ms;
+    /* the same for tasks that no operator holds back: their scene runs and their group is enabled
+     */
+    int64_t overdue_ms;
     int64_t instances; /* processes that run the queue, seen in the last minute */
     int64_t threads;   /* retry.threads in the settings of this command */
     size_t unserved_count;
@@ -130,8 +140,8 @@ struct status_housekeep {
 };
 
 struct status {
-    const char *group; /* consumer.group */
-    const char *admin; /* admin.listen */
+    char group[STATUS_NAME_SIZE]; /* of the consumers; "": not known */
+    int64_t stale_ms;             /* admin.stale_ms: work that waits for longer is a problem */
     int64_t relay_lease_ms;
     int64_t rollup_lease_ms;
     int64_t housekeep_lease_ms;
@@ -180,6 +190,26 @@ void status_fail(struct status_fault *fault, enum rc rc, const struct err *err);
 /* Returns how many records can still be read and are not applied; STATUS_UNKNOWN while Kafka or the
  * sink is unavailable. */
 int64_t status_lag(const struct status *status, const struct status_partition *partition);
+
+/* Whether the instance has sent no heartbeat for the length of a relay's lease. A heartbeat far in
+ * the future was written before the clock of the database was set back. */
+bool status_instance_is_dead(const struct status *status, const struct status_instance *one);
+
+/* Called for each problem. text is one line without its end, borrowed for the call. */
+typedef void (*status_on_problem)(void *ctx, const char *text);
+
+/* "task 17 blocks its key at 2026-11-21 17:05 UTC unless corrected", or "" where no diverted row
+ * of the lane is foreseen to block. */
+#define STATUS_BLOCK_SIZE 128
+void status_block_text(char text[STATUS_BLOCK_SIZE], const struct status_lane *lane);
+
+/* Finds everything that an operator must look at: what could not be read, work that waits for
+ * longer than stale_ms or for a decision, dead records, and roles of which only dead instances are
+ * left. Returns how many problems there are. */
+size_t status_find_problems(const struct status *status, status_on_problem on_problem, void *ctx);
+
+/* Appends "ok", or "PROBLEMS: " and all of them, as one line. Returns how many there are. */
+size_t status_put_summary(const struct status *status, struct buf *out);
 
 /* Returns RC_OK or the worst fault: RC_FATAL before RC_RETRY. A schema that is not there yet is not
  * a fault. */

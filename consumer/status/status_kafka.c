@@ -56,7 +56,7 @@ static enum rc list_partitions(struct status *status, rd_kafka_t *kafka, const c
     rd_kafka_resp_err_t code = rd_kafka_metadata(kafka, 1, NULL, &metadata, REACH_MS);
 
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return kafka_fail(err, code, "kafka: no answer within %d s", REACH_MS / 1000);
+        return kafka_fail_no_answer(err, kafka, code, REACH_MS);
     for (int i = 0; i < metadata->topic_cnt; i++) {
         const struct rd_kafka_metadata_topic *topic = &metadata->topics[i];
 
@@ -101,6 +101,37 @@ static void read_watermarks(struct status *status, rd_kafka_t *kafka)
     }
 }
 
+/* Fills `late`. Asks each partition with a lag for its first record that is younger than stale_ms;
+ * records before that one and not applied yet are late. */
+static void read_late(struct status *status, rd_kafka_t *kafka)
+{
+    int64_t from_ms = status->now_ms - status->stale_ms;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    struct err err = {0};
+
+    for (size_t i = 0; i < status->partition_count; i++)
+        if (status_lag(status, &status->partitions[i]) > 0)
+            rd_kafka_topic_partition_list_add(list, status->partitions[i].topic,
+                                              status->partitions[i].partition)
+                ->offset = from_ms > 0 ? from_ms : 0;
+    if (list->cnt > 0)
+        code = rd_kafka_offsets_for_times(kafka, list, TOTAL_MS);
+    for (int i = 0; code == RD_KAFKA_RESP_ERR_NO_ERROR && i < list->cnt; i++) {
+        const rd_kafka_topic_partition_t *one = &list->elems[i];
+        struct status_partition *partition =
+            status_partition_at(status, one->topic, one->partition);
+        int64_t young = one->offset >= 0 ? one->offset : partition->high;
+
+        if (one->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+            partition->late = status_lag(status, partition) - (partition->high - young);
+    }
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        status_fail(&status->kafka_fault,
+                    kafka_fail(&err, code, "kafka: no answer about the age of records"), &err);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
 void status_kafka_fill(struct status *status, const struct settings *settings)
 {
     rd_kafka_t *kafka = NULL;
@@ -113,6 +144,8 @@ void status_kafka_fill(struct status *status, const struct settings *settings)
         status_fail(&status->kafka_fault, rc, &err);
     else
         read_watermarks(status, kafka);
+    if (status->kafka_fault.rc == RC_OK)
+        read_late(status, kafka);
     if (kafka)
         rd_kafka_destroy(kafka);
 }

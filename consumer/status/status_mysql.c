@@ -4,7 +4,10 @@
 #include "common/buf.h"
 #include "common/db/cluster.h"
 #include "common/db/db.h"
+#include "common/db/error.h"
+#include "consumer/installation_mysql.h"
 #include "consumer/singleton_lease.h"
+#include "outbox/outbox.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -39,12 +42,18 @@ static int64_t number_or_unknown(const struct db_row *row, size_t column)
     return row->columns[column] ? db_column_i64(row, column) : STATUS_UNKNOWN;
 }
 
+/* The account may be that of another role, so the text of the error alone is no remedy. */
+static const char status_grants[] = "`tallybox migrate grants --role status` those of this command";
+
 static void set_fault(struct status_fault *fault, enum rc rc, const struct err *err)
 {
     if (rc == RC_OK)
         return;
     status_fail(fault, rc, err);
     fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE;
+    if (db_error_lacks_privilege((unsigned)fault->err.code) &&
+        !strstr(fault->err.text, status_grants))
+        err_fail(&fault->err, rc, fault->err.code, "%s, %s", fault->err.text, status_grants);
 }
 
 /* Runs side->sql unless the part has failed before. */
@@ -69,6 +78,8 @@ static enum rc schema_on_row(void *ctx, const struct db_row *row, struct err *er
     (void)err;
     if (row->columns[1] && strcmp(row->columns[1], "applied") == 0)
         schema->version = db_column_i64(row, 0);
+    else if (row->columns[1] && strcmp(row->columns[1], "left_out") == 0)
+        schema->outbox_only = true;
     else
         copy_text(schema->unfinished, sizeof(schema->unfinished), row, 2);
     return RC_OK;
@@ -115,6 +126,32 @@ static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
+static enum rc block_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_lane *lane = ctx;
+
+    (void)err;
+    lane->block_task = db_column_i64(row, 0);
+    lane->block_ms = db_column_i64(row, 1);
+    return RC_OK;
+}
+
+/* Reads which diverted row blocks its key first. The tasks of a lane's rows have its table as their
+ * group and the scene publish. */
+static void fill_block(struct side *side, struct status_lane *lane)
+{
+    struct buf *sql = &side->sql;
+
+    set_sql(side,
+            "SELECT id, " MS_OF(
+                "exhausts_at") " FROM (SELECT id, exhausts_at FROM "
+                               "retry_task FORCE INDEX (ix_retry_task_age) WHERE task_group = ");
+    db_put_text(side->db, sql, lane->table, strlen(lane->table));
+    buf_text_put(sql, " AND scene = 'publish' AND age_state = 1 AND origin = 'relay'" COUNT_LIMIT
+                      ") diverted WHERE exhausts_at IS NOT NULL ORDER BY exhausts_at LIMIT 1");
+    query_part(side, &lane->fault, block_on_row, lane);
+}
+
 static void fill_lane(struct side *side, struct status_lane *lane)
 {
     struct buf *sql = &side->sql;
@@ -126,11 +163,14 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     db_put_name(sql, lane->table);
     buf_text_put(sql, COUNT_LIMIT ") waiting");
     query_part(side, &lane->fault, lane_on_row, lane);
+    outbox_explain_table(lane->table, lane->fault.rc, &lane->fault.err);
     set_sql(side, "SELECT owner, epoch, -(" AGE_OF(
                       "lease_until") "), diverted_keys, diverted_reason, "
                                      "lease_ms FROM relay_lease WHERE lane = ");
     db_put_text(side->db, sql, lane->table, strlen(lane->table));
     query_part(side, &lane->fault, lease_on_row, lane);
+    if (lane->diverted_keys > 0)
+        fill_block(side, lane);
 }
 
 static void fill_lanes(struct side *side, struct status *status, const struct settings *settings)
@@ -164,6 +204,7 @@ static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *
     copy_text(one->role, sizeof(one->role), row, 1);
     one->up_ms = db_column_i64(row, 2);
     one->seen_ms = db_column_i64(row, 3);
+    copy_text(one->admin, sizeof(one->admin), row, 4);
     return RC_OK;
 }
 
@@ -171,7 +212,7 @@ static void fill_instances(struct side *side, struct status *status)
 {
     set_sql(side,
             "SELECT name, role, TIMESTAMPDIFF(MICROSECOND, started_at, seen_at) DIV 1000, " AGE_OF(
-                "seen_at") " FROM instance WHERE role NOT LIKE '%:%' AND "
+                "seen_at") ", admin FROM instance WHERE role NOT LIKE '%:%' AND "
                            "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
                            "ORDER BY seen_at DESC, name LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX));
     query_part(side, &status->instances_fault, instance_on_row, status);
@@ -249,6 +290,35 @@ static void fill_closed(struct side *side, struct status_retry *retry)
     query_part(side, &retry->fault, closed_on_row, retry);
 }
 
+static enum rc overdue_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+
+    (void)err;
+    retry->overdue_ms = number_or_unknown(row, 0);
+    return RC_OK;
+}
+
+/* An operator knows of tasks that wait because their scene is paused. Closed groups are reported by
+ * name. */
+static void fill_overdue(struct side *side, struct status_retry *retry)
+{
+    retry->overdue_ms = STATUS_UNKNOWN;
+    set_sql(
+        side,
+        "SELECT " AGE_OF(
+            "MIN(next_at)") " FROM (SELECT t.next_at FROM retry_task t FORCE "
+                            "INDEX (ix_retry_task_due) LEFT JOIN retry_scene s ON s.task_group = "
+                            "t.task_group AND "
+                            "s.scene = t.scene LEFT JOIN retry_group g ON g.name = t.task_group "
+                            "WHERE t.state = 0 "
+                            "AND COALESCE(s.paused, 0) = 0 AND NOT (g.name IS NULL AND t.origin = "
+                            "'client') AND "
+                            "NOT (COALESCE(g.enabled, 1) = 0 AND g.owner = t.origin)" COUNT_LIMIT
+                            ") due");
+    query_part(side, &retry->fault, overdue_on_row, retry);
+}
+
 /* Searches the oldest task only among as many as are counted. */
 static void fill_retry(struct side *side, struct status_retry *retry)
 {
@@ -275,6 +345,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
     set_sql(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));
     query_part(side, &retry->fault, paused_on_row, retry);
+    fill_overdue(side, retry);
     fill_unserved(side, retry);
     fill_closed(side, retry);
 }
@@ -459,7 +530,18 @@ static enum rc read_clock(struct side *side, int64_t *now_ms, struct err *err)
     return db_number(side->db, "SELECT " MS_OF("UTC_TIMESTAMP(3)"), now_ms, NULL, err);
 }
 
-static void fill_sink(struct side *side, struct status *status, int64_t overlap_ms, bool same)
+static void fill_group(struct side *side, struct status *status, const struct settings *settings)
+{
+    char id[INSTALLATION_ID_SIZE] = "";
+    struct err err = {0};
+
+    if (status->progress_fault.rc == RC_OK)
+        set_fault(&status->progress_fault, installation_read(side->db, id, &err), &err);
+    installation_name_group(status->group, settings, id);
+}
+
+static void fill_sink(struct side *side, struct status *status, const struct settings *settings,
+                      bool same)
 {
     struct status_fault unreachable = {0};
     struct err err = {0};
@@ -475,10 +557,23 @@ static void fill_sink(struct side *side, struct status *status, int64_t overlap_
     status->dead_fault = unreachable;
     status->rollup.fault = unreachable;
     status->housekeep.fault = unreachable;
+    fill_group(side, status, settings);
     fill_progress(side, status);
     fill_dead(side, status);
-    fill_rollup(side, status, overlap_ms);
+    fill_rollup(side, status, settings->rollup.overlap_ms);
     fill_housekeep(side, status);
+}
+
+/* The vote tables are not missing but unwanted, and the sink's database may not exist. */
+static void leave_out_sink(struct side *writers, struct status *status)
+{
+    const struct status_fault left_out = {.rc = RC_FATAL, .no_schema = true, .left_out = true};
+
+    status->progress_fault = left_out;
+    status->dead_fault = left_out;
+    status->rollup.fault = left_out;
+    status->housekeep.fault = left_out;
+    read_clock(writers, &status->now_ms, NULL);
 }
 
 static bool is_same_database(const struct mysql_settings *a, const struct mysql_settings *b)
@@ -500,8 +595,10 @@ enum rc status_mysql_fill(struct status *status, const struct settings *settings
         rc = open_side(&sink, &settings->sink, err);
     if (rc == RC_OK) {
         fill_writers(&writers, status, settings);
-        fill_sink(&sink, status, settings->rollup.overlap_ms,
-                  is_same_database(&settings->mysql, &settings->sink));
+        if (status->schemas[0].outbox_only)
+            leave_out_sink(&writers, status);
+        else
+            fill_sink(&sink, status, settings, is_same_database(&settings->mysql, &settings->sink));
     }
     close_side(&writers);
     close_side(&sink);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/status/status_print.h"
 
-#include "common/when.h"
+#include "common/utc.h"
 #include "consumer/singleton_lease.h"
-#include "outbox/outbox.h"
+#include "outbox/lanes.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -144,7 +144,9 @@ static bool put_fault(const struct status *status, struct buf *out,
 
     for (size_t i = 0; i < status->schema_count; i++)
         shown = shown || strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0;
-    if (fault->no_schema)
+    if (fault->left_out)
+        put_line(out, "left out: this installation has the outbox only");
+    else if (fault->no_schema)
         put_line(out, "no schema: run tallybox migrate up");
     else if (fault->rc != RC_OK && shown)
         put_line(out, "not known, for the same reason");
@@ -166,8 +168,9 @@ static void put_schemas(const struct status *status, struct buf *out)
             put_line(out, "[%s] %s: no schema: run tallybox migrate up", schema->section,
                      schema->place);
         else
-            put_line(out, "[%s] %s: version %" PRId64 "%s%s%s", schema->section, schema->place,
-                     schema->version, schema->unfinished[0] ? ", and " : "", schema->unfinished,
+            put_line(out, "[%s] %s: version %" PRId64 "%s%s%s%s", schema->section, schema->place,
+                     schema->version, schema->outbox_only ? ", with the outbox only" : "",
+                     schema->unfinished[0] ? ", and " : "", schema->unfinished,
                      schema->unfinished[0] ? " is not finished: run tallybox migrate up" : "");
     }
 }
@@ -252,7 +255,9 @@ static void put_outbox(const struct status *status, struct buf *out)
         put_table(status, out, 6, 1U << 1 | 1U << 2 | 1U << 4 | 1U << 5, put_lane_rows);
     for (size_t i = 0; i < status->lane_count; i++) {
         const struct status_lane *lane = &status->lanes[i];
+        char block[STATUS_BLOCK_SIZE];
 
+        status_block_text(block, lane);
         if (lane->fault.no_schema)
             put_line(out, "%s: there is no such table", lane->name);
         else if (lane->fault.rc != RC_OK)
@@ -266,20 +271,30 @@ static void put_outbox(const struct status *status, struct buf *out)
         if (lane->diverted_keys > 0)
             put_line(out, "%s: keys diverted by a refused event: %" PRId64 "; the newest: %s",
                      lane->name, lane->diverted_keys, lane->diverted_reason);
+        if (block[0])
+            put_line(out, "%s: %s", lane->name, block);
     }
     put_writer_lanes(status, out);
 }
 
-/* A heartbeat far in the future was written before the clock was set back. */
-static bool is_silent(const struct status *status, const struct status_instance *one)
+/* A dead instance has no address; its cell tells since when it is dead, by the clock of the
+ * database. */
+static void set_admin(char cell[CELL_SIZE], const struct status *status,
+                      const struct status_instance *one)
 {
-    return one->seen_ms > status->relay_lease_ms ||
-           singleton_lease_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
+    time_t seconds = (time_t)((status->now_ms - one->seen_ms) / 1000);
+    struct tm tm = {0};
+
+    gmtime_r(&seconds, &tm);
+    if (status_instance_is_dead(status, one))
+        strftime(cell, CELL_SIZE, "dead since %H:%M:%S", &tm);
+    else
+        set_text(cell, one->admin[0] ? one->admin : "-");
 }
 
 static void put_instance_rows(const struct status *status, struct table *table)
 {
-    char head[][CELL_SIZE] = {"instance", "role", "up", "last seen", ""};
+    char head[][CELL_SIZE] = {"instance", "role", "up", "last seen", "admin"};
 
     put_row(table, head);
     for (size_t i = 0; i < status->instance_count; i++) {
@@ -290,7 +305,7 @@ static void put_instance_rows(const struct status *status, struct table *table)
         set_text(cells[1], one->role);
         set_age(cells[2], one->up_ms, "");
         set_age(cells[3], one->seen_ms, " ago");
-        set_text(cells[4], is_silent(status, one) ? "silent" : "");
+        set_admin(cells[4], status, one);
         put_row(table, cells);
     }
 }
@@ -304,8 +319,6 @@ static void put_instances(const struct status *status, struct buf *out)
         put_line(out, "none was seen in the last day");
     else
         put_table(status, out, 5, 1U << 2 | 1U << 3, put_instance_rows);
-    if (strcmp(status->admin, "off") != 0)
-        put_line(out, "each serves /metrics at its admin.listen; here that is %s", status->admin);
 }
 
 static void put_retry(const struct status *status, struct buf *out)
@@ -380,7 +393,7 @@ static void put_partitions(const struct status *status, struct buf *out)
 {
     int64_t lag = 0;
 
-    buf_print(out, "\nconsumer group %s\n", status->group);
+    buf_print(out, "\nconsumer group %s\n", status->group[0] ? status->group : "(not known)");
     put_fault(status, out, &status->progress_fault);
     if (status->kafka_fault.rc != RC_OK)
         put_line(out, "the ends of the partitions are not known: %s", status->kafka_fault.err.text);
@@ -501,6 +514,8 @@ static json_t *text_json(const char *value)
 
 static json_t *fault_json(const struct status_fault *fault)
 {
+    if (fault->left_out)
+        return json_string("left out: this installation has the outbox only");
     if (fault->no_schema)
         return json_string("no schema: run tallybox migrate up");
     return fault->rc == RC_OK ? json_null() : text_json(fault->err.text);
@@ -515,6 +530,19 @@ static void append_json(json_t **list, json_t *one)
     *list = NULL;
 }
 
+static void append_problem(void *ctx, const char *text)
+{
+    append_json(ctx, json_string(text));
+}
+
+static json_t *problems_json(const struct status *status)
+{
+    json_t *list = json_array();
+
+    status_find_problems(status, append_problem, &list);
+    return list;
+}
+
 static json_t *schemas_json(const struct status *status)
 {
     json_t *list = json_array();
@@ -522,10 +550,10 @@ static json_t *schemas_json(const struct status *status)
     for (size_t i = 0; i < status->schema_count; i++) {
         const struct status_schema *one = &status->schemas[i];
 
-        append_json(&list,
-                    json_pack("{s:o, s:s, s:s, s:I, s:o}", "error", fault_json(&one->fault),
-                              "section", one->section, "place", one->place, "version",
-                              (json_int_t)one->version, "unfinished", text_json(one->unfinished)));
+        append_json(&list, json_pack("{s:o, s:s, s:s, s:I, s:o, s:b}", "error",
+                                     fault_json(&one->fault), "section", one->section, "place",
+                                     one->place, "version", (json_int_t)one->version, "unfinished",
+                                     text_json(one->unfinished), "outbox_only", one->outbox_only));
     }
     return list;
 }
@@ -538,16 +566,19 @@ static json_t *lanes_json(const struct status *status)
         const struct status_lane *one = &status->lanes[i];
         bool held = one->owner[0] != '\0';
 
-        append_json(&list,
-                    json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o}", "error",
-                              fault_json(&one->fault), "lane", one->name, "table", one->table,
-                              "rows", (json_int_t)one->rows, "rows_more",
-                              one->rows >= STATUS_COUNT_MAX, "oldest_age_ms",
-                              number_json(one->oldest_ms), "owner", text_json(one->owner), "epoch",
-                              (json_int_t)one->epoch, "lease_left_ms",
-                              held ? json_integer((json_int_t)one->lease_left_ms) : json_null(),
-                              "diverted_keys", (json_int_t)one->diverted_keys, "diverted_reason",
-                              text_json(one->diverted_reason)));
+        append_json(
+            &list,
+            json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o}", "error",
+                      fault_json(&one->fault), "lane", one->name, "table", one->table, "rows",
+                      (json_int_t)one->rows, "rows_more", one->rows >= STATUS_COUNT_MAX,
+                      "oldest_age_ms", number_json(one->oldest_ms), "owner", text_json(one->owner),
+                      "epoch", (json_int_t)one->epoch, "lease_left_ms",
+                      held ? json_integer((json_int_t)one->lease_left_ms) : json_null(),
+                      "diverted_keys", (json_int_t)one->diverted_keys, "diverted_reason",
+                      text_json(one->diverted_reason), "block_task",
+                      one->block_ms ? json_integer((json_int_t)one->block_task) : json_null(),
+                      "block_ms",
+                      one->block_ms ? json_integer((json_int_t)one->block_ms) : json_null()));
     }
     return list;
 }
@@ -575,9 +606,11 @@ static json_t *instances_json(const struct status *status)
     for (size_t i = 0; i < status->instance_count; i++) {
         const struct status_instance *one = &status->instances[i];
 
-        append_json(&list,
-                    json_pack("{s:s, s:s, s:I, s:I}", "name", one->name, "role", one->role, "up_ms",
-                              (json_int_t)one->up_ms, "seen_age_ms", (json_int_t)one->seen_ms));
+        append_json(&list, json_pack("{s:s, s:s, s:I, s:I, s:b, s:o}", "name", one->name, "role",
+                                     one->role, "up_ms", (json_int_t)one->up_ms, "seen_age_ms",
+                                     (json_int_t)one->seen_ms, "dead",
+                                     status_instance_is_dead(status, one), "admin",
+                                     text_json(one->admin)));
     }
     return list;
 }
@@ -590,13 +623,13 @@ static json_t *partitions_json(const struct status *status)
         const struct status_partition *one = &status->partitions[i];
 
         append_json(&list,
-                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "topic", one->topic,
-                              "partition", (int)one->partition, "next_offset",
+                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o}", "topic",
+                              one->topic, "partition", (int)one->partition, "next_offset",
                               number_json(one->next_offset), "low_watermark", number_json(one->low),
                               "high_watermark", number_json(one->high), "lag",
-                              number_json(status_lag(status, one)), "owner", text_json(one->owner),
-                              "epoch", (json_int_t)one->epoch, "updated_age_ms",
-                              number_json(one->updated_ms)));
+                              number_json(status_lag(status, one)), "late", (json_int_t)one->late,
+                              "owner", text_json(one->owner), "epoch", (json_int_t)one->epoch,
+                              "updated_age_ms", number_json(one->updated_ms)));
     }
     return list;
 }
@@ -660,21 +693,36 @@ static json_t *retry_json(const struct status *status)
     for (size_t i = 0; i < one->closed_count; i++)
         json_object_set_new(closed, one->closed[i].group,
                             json_integer((json_int_t)one->closed[i].tasks));
-    return json_pack(
-        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:I, s:b}", "error", fault_json(&one->fault), "tasks",
-        tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
-        one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(), "paused_scenes",
-        paused, "unserved_handlers", unserved, "closed_groups", closed, "instances",
-        (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
+    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "error",
+                     fault_json(&one->fault), "tasks", tasks, "tasks_max", STATUS_COUNT_MAX,
+                     "oldest_due_age_ms",
+                     one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(),
+                     "overdue_ms", number_json(one->overdue_ms), "paused_scenes", paused,
+                     "unserved_handlers", unserved, "closed_groups", closed, "instances",
+                     (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
+}
+
+/* One line instead of the same one in the section of each part. */
+static bool put_left_out(const struct status *status, struct buf *out)
+{
+    if (!status->progress_fault.left_out || !status->dead_fault.left_out ||
+        !status->rollup.fault.left_out || !status->housekeep.fault.left_out)
+        return false;
+    buf_text_put(out, "\nvotes\n");
+    put_line(out, "left out: this installation has the outbox only");
+    return true;
 }
 
 void status_print_text(const struct status *status, struct buf *out)
 {
+    status_put_summary(status, out);
     put_head(status, out);
     put_schemas(status, out);
     put_outbox(status, out);
     put_instances(status, out);
     put_retry(status, out);
+    if (put_left_out(status, out))
+        return;
     put_partitions(status, out);
     put_dead(status, out);
     put_rollup(status, out);
@@ -684,16 +732,16 @@ void status_print_text(const struct status *status, struct buf *out)
 void status_print_json(const struct status *status, struct buf *out)
 {
     json_t *root = json_pack(
-        "{s:s, s:I, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, "
+        "{s:s, s:I, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:{s:s, s:o, s:o, s:o}, "
         "s:{s:o, s:o}, s:o, s:o, s:o}",
-        "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "schema",
-        schemas_json(status), "outbox", "error", fault_json(&status->outbox_fault), "lanes",
-        lanes_json(status), "written", written_json(status), "writer_cluster",
-        text_json(status->cluster), "instances", "error", fault_json(&status->instances_fault),
-        "list", instances_json(status), "consumer", "group", status->group, "error",
-        fault_json(&status->progress_fault), "kafka_error", fault_json(&status->kafka_fault),
-        "partitions", partitions_json(status), "dead_records", "error",
-        fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
+        "version", TALLYBOX_VERSION, "now_ms", (json_int_t)status->now_ms, "problems",
+        problems_json(status), "schema", schemas_json(status), "outbox", "error",
+        fault_json(&status->outbox_fault), "lanes", lanes_json(status), "written",
+        written_json(status), "writer_cluster", text_json(status->cluster), "instances", "error",
+        fault_json(&status->instances_fault), "list", instances_json(status), "consumer", "group",
+        status->group, "error", fault_json(&status->progress_fault), "kafka_error",
+        fault_json(&status->kafka_fault), "partitions", partitions_json(status), "dead_records",
+        "error", fault_json(&status->dead_fault), "classes", classes_json(status), "rollup",
         rollup_json(status), "housekeep", housekeep_json(status), "retry", retry_json(status));
     char *json = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a status: the text for operators and the JSON for programs. Decides what counts as late
- * and what to advise for a missing part. Pure; any thread. */
+/* Prints a status: the text for operators and the JSON for programs. Decides what to advise for a
+ * missing part. Pure; any thread. */
 #ifndef CONSUMER_STATUS_STATUS_PRINT_H
 #define CONSUMER_STATUS_STATUS_PRINT_H
 
 #include "common/buf.h"
 #include "consumer/status/status.h"
 
-/* Aligned text, up to 100 columns unless names are very long. */
+/* The summary as its first line, however long, and then aligned text, up to 100 columns unless
+ * names are very long. */
 void status_print_text(const struct status *status, struct buf *out);
 
 /* One JSON object with the same facts. Keys are stable, times and ages in ms. */

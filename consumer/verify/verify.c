@@ -205,7 +205,7 @@ static enum rc run_check_at(const struct verify_source *source, size_t *local, s
         }
     }
     index -= *local;
-    *more = index < CROSS_CHECK_COUNT;
+    *more = !source->outbox_only && index < CROSS_CHECK_COUNT;
     if (!*more)
         return RC_OK;
     result->name = cross_check[index].name;
@@ -223,6 +223,38 @@ void verify_found(struct verify_result *result, const char *format, ...)
     va_start(args, format);
     vsnprintf(result->offenders[result->offender_count++], VERIFY_PLACE_SIZE, format, args);
     va_end(args);
+}
+
+const struct verify_limit *verify_limit_at(size_t index, bool outbox_only)
+{
+    static const struct {
+        struct verify_limit limit;
+        enum { EVERYWHERE, WITH_VOTES, OUTBOX_ONLY } where;
+    } limits[] = {
+        {{"votes", "this installation has no vote tables: migrate up adds them"}, OUTBOX_ONLY},
+        {{"kafka_records",
+          "what Kafka holds: a row that the broker acknowledged counts as published, "
+          "also if the topic has lost it since"},
+         EVERYWHERE},
+        {{"other_readers", "what applications did with the records that they read from Kafka"},
+         EVERYWHERE},
+        {{"retry_tasks",
+          "tasks that wait, and the effects of those that ran: tallybox retry list and "
+          "history"},
+         EVERYWHERE},
+        {{"dead_records", "why a vote is missing in the log: it may be dead, tallybox dead list"},
+         WITH_VOTES},
+        {{"dropped_months", "single votes of dropped months: only their sums are left"},
+         WITH_VOTES},
+    };
+
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        if (limits[i].where == (outbox_only ? WITH_VOTES : OUTBOX_ONLY))
+            continue;
+        if (index-- == 0)
+            return &limits[i].limit;
+    }
+    return NULL;
 }
 
 enum rc verify_run(const struct verify_source *source, verify_on_result on_result, void *ctx,

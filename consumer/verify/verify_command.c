@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/verify/verify_command.h"
 
+#include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/stop.h"
 #include "consumer/verify/verify.h"
 #include "consumer/verify/verify_mysql.h"
 
@@ -16,6 +16,7 @@
 /* Text is printed after each check; JSON is one object at the end. */
 struct report {
     json_t *checks; /* NULL: text */
+    bool outbox_only;
     uint64_t failed;
     uint64_t made;
 };
@@ -63,19 +64,42 @@ static void report_result(void *ctx, const struct verify_result *result)
         print_text(result);
 }
 
+static void print_limits(bool outbox_only)
+{
+    const struct verify_limit *limit;
+
+    printf("not checked:\n");
+    for (size_t i = 0; (limit = verify_limit_at(i, outbox_only)); i++)
+        printf("      %-20s %s\n", limit->name, limit->what);
+}
+
+static json_t *make_limits_json(bool outbox_only)
+{
+    json_t *list = json_array();
+    const struct verify_limit *limit;
+
+    for (size_t i = 0; (limit = verify_limit_at(i, outbox_only)); i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "name", limit->name, "what", limit->what));
+    return list;
+}
+
 static void print_report(struct report *report, int64_t started_ms)
 {
     double seconds = (double)(os_now_ms() - started_ms) / 1000;
 
     if (!report->checks) {
+        print_limits(report->outbox_only);
         printf("%s: %llu checks, %llu failed, %.1f s\n", report->failed ? "FAIL" : "ok",
                (unsigned long long)report->made, (unsigned long long)report->failed, seconds);
         return;
     }
-    json_t *all = json_pack("{s:b, s:f, s:O}", "ok", report->failed == 0, "seconds", seconds,
-                            "checks", report->checks);
+    json_t *all =
+        json_pack("{s:b, s:f, s:O, s:o}", "ok", report->failed == 0, "seconds", seconds, "checks",
+                  report->checks, "not_checked", make_limits_json(report->outbox_only));
 
-    json_dumpf(all, stdout, JSON_INDENT(2));
+    /* With all 17 digits 0.1 would be 0.10000000000000001. */
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     printf("\n");
     json_decref(all);
 }
@@ -120,6 +144,7 @@ static enum rc verify(const struct settings *settings, int64_t wait_ms, struct r
         rc = verify_mysql_begin(verify, &source, err);
     if (rc == RC_OK)
         rc = verify_run(&source, report_result, report, &violations, err);
+    report->outbox_only = rc == RC_OK && source.outbox_only;
     verify_mysql_close(verify);
     return rc;
 }
@@ -164,7 +189,9 @@ int verify_command(int argc, char **argv)
         .about =
             "Checks on the stored data that no vote was lost or counted twice. Each check prints "
             "how many rows it read and the first few violations. The exit code is 0 if all checks "
-            "hold, 1 if one does not, and 3 if a server cannot be reached. On a busy system votes "
+            "hold, 1 if one does not, and 3 if a server cannot be reached. At the end stands what "
+            "no "
+            "check covers. On a busy system votes "
             "on their way show as differences; --wait lets them arrive first.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Renews the leases of all lanes, or shards, that this process competes for: sends heartbeats,
- * takes free leases up to a fair share (share.h), drains and releases surplus ones, and stores in
+ * takes free leases up to a fair share, drains and releases surplus ones, and stores in
  * each struct leased until when its holder may work. The clock of the database decides which
  * instance holds a lease.
  *
@@ -87,6 +87,10 @@ void leases_init(struct leases *leases, const char *role, const char *log_key, c
                  const struct lease_store *store, int64_t lease_ms, uint64_t seed);
 void leases_done(struct leases *leases);
 
+/* For an owner of several leases structs, which logs for all of them: taken and lost leases are
+ * logged at debug level, and the state of the database not at all. After leases_init(). */
+void leases_log_less(struct leases *leases);
+
 #define LEASES_GROUP_SIZE 32
 
 /* Writes a name made from the set of lane tables, the same for every order of them. Only instances
@@ -116,5 +120,27 @@ void leases_release(struct leases *leases);
 /* Returns the epoch of the lease when this process may work under it at now_ms, else 0. Any thread.
  */
 int64_t leased_epoch(const struct leased *leased, int64_t now_ms);
+
+/* How lanes are distributed over the live instances by weight: every instance holds its share,
+ * rounded down or up, and as few lanes as possible change their holder. Each instance decides for
+ * itself on the same numbers; a compare-and-set in the database resolves races. The share_
+ * functions are pure: any thread.
+ *
+ * held[i]: lanes that instance i holds; weights[i]: its weight, >= 1. Every instance sees the
+ * instances in the same order. me: index of the caller, < instances. */
+struct share {
+    const size_t *held;
+    size_t instances;
+    size_t me;
+    size_t lanes;
+    size_t free;            /* lanes without a holder */
+    const int64_t *weights; /* NULL: all weights are 1 */
+};
+
+/* Returns whether the caller may take one more free lane. */
+bool share_may_take(const struct share *share);
+
+/* Returns how many of its lanes the caller has to release now. */
+size_t share_surplus(const struct share *share);
 
 #endif

@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include "common/os.h"
 #include "outbox/relay/producer_kafka.h"
-#include "outbox/relay/record.h"
+#include "outbox/relay/row_record.h"
 
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>
@@ -268,6 +268,17 @@ static void close_primed_topics(struct primed *primed)
     primed->under_way = 0;
 }
 
+/* Names the limits of the record's topic in the error of a record that is too large. */
+static void add_limits(const struct broker_kafka *broker, const char *topic, struct err *err)
+{
+    int64_t topic_bytes_max = 0;
+
+    for (size_t i = 0; i < BROKER_TOPICS_MAX && topic_bytes_max == 0; i++)
+        if (broker->names[i] && strcmp(broker->names[i], topic) == 0 && broker->configs[i].known)
+            topic_bytes_max = broker->configs[i].batch_bytes_max;
+    producer_add_limits(err, topic_bytes_max, broker->settings->relay.row_bytes_max);
+}
+
 static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *opaque)
 {
     struct broker_kafka *broker = opaque;
@@ -276,6 +287,8 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
 
     (void)kafka;
     rc = producer_report(message, &err);
+    if (rc == RC_REJECT)
+        add_limits(broker, rd_kafka_topic_name(message->rkt), &err);
     note_report(&broker->primed, message, rc == RC_OK);
     if (!broker->on_report)
         return;
@@ -483,7 +496,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 {
     struct broker_kafka *broker = ctx;
     int64_t timestamp_ms =
-        record_timestamp(row, kafka_topic_older_ms_max(&broker->configs[topic_index]));
+        row_record_timestamp(row, kafka_topic_older_ms_max(&broker->configs[topic_index]));
     rd_kafka_headers_t *headers = NULL;
     enum rc rc = ensure_producer(broker, err);
 
@@ -508,6 +521,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
     rc = producer_send(broker->kafka, broker->topics[topic_index], &record, err);
     if (rc == RC_OK)
         note_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
+    else if (rc == RC_REJECT)
+        add_limits(broker, topic, err);
     return rc;
 }
 
@@ -562,7 +577,7 @@ enum rc broker_kafka_make_headers(rd_kafka_headers_t **out, const struct relay_r
                                   struct err *err)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(HEADERS_EXPECTED);
-    enum rc rc = record_headers(row, timestamp_ms, lane, source, add_header, headers, err);
+    enum rc rc = row_record_headers(row, timestamp_ms, lane, source, add_header, headers, err);
 
     if (rc == RC_OK)
         *out = headers;

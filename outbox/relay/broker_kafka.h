@@ -7,7 +7,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "common/kafka/config.h"
+#include "common/kafka/topic.h"
 #include "outbox/relay/relay_ops.h"
 
 struct rd_kafka_s;

@@ -205,7 +205,7 @@ size_t deleter_make_ranges(const int64_t *list, size_t count, struct seq_range *
 }
 
 enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
-                     uint64_t seed, struct err *err)
+                     const struct diverter_ops *diverter_ops, uint64_t seed, struct err *err)
 {
     memset(deleter, 0, sizeof(*deleter));
     deleter->lane = lane;
@@ -213,7 +213,7 @@ enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct de
     deleter->rng = seed;
     deleter->ranges_max = DELETER_RANGES_MAX;
     deleter->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
-    diverter_init(&deleter->diverter, lane, ops, ~seed);
+    diverter_init(&deleter->diverter, lane, diverter_ops, ~seed);
     deleter->blocks_max = lane->block_count;
     deleter->blocks = calloc(deleter->blocks_max, sizeof(struct seqs *));
     /* Whole blocks are deleted, so the last one may exceed delete_rows_max. */

@@ -39,10 +39,11 @@ struct deleter {
     struct diverter diverter;
 };
 
-/* Initialises the deleter. lane and ops are borrowed until deleter_done(); seed is 64 random bits.
- * Returns RC_FATAL when memory is exhausted; the deleter then owns no memory. */
+/* Initialises the deleter and its diverter. lane is borrowed until deleter_done(), the ops are
+ * copied; seed is 64 random bits. Returns RC_FATAL when memory is exhausted; the deleter then owns
+ * no memory. */
 enum rc deleter_init(struct deleter *deleter, struct lane *lane, const struct deleter_ops *ops,
-                     uint64_t seed, struct err *err);
+                     const struct diverter_ops *diverter_ops, uint64_t seed, struct err *err);
 
 /* Frees the memory. A zeroed deleter is allowed. */
 void deleter_done(struct deleter *deleter);

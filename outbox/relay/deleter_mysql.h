@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The adapter that deletes rows of one lane's outbox table and moves rows of it into retry_task, on
- * a connection of its own. Requires SELECT and DELETE on the table, SELECT and INSERT on
- * retry_task. Only the deleter's thread uses it. */
+/* The adapter that deletes acknowledged rows of one lane's outbox table, on a connection that
+ * diverter_mysql.c shares. Requires SELECT and DELETE on the table. Only the deleter's thread uses
+ * it. */
 #ifndef OUTBOX_RELAY_DELETER_MYSQL_H
 #define OUTBOX_RELAY_DELETER_MYSQL_H
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
-#include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/relay_ops.h"
+#include "outbox/relay/server_mysql.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct deleter_mysql {
     struct db *db;
     struct origin_mysql *origin;
     uint64_t term;     /* see origin_mysql_renew() */
-    const char *lane;  /* its name in log events */
-    const char *table; /* its name, also the key in relay_lease and retry_task */
+    const char *table; /* its name, also the key in relay_lease */
     const char *owner;
-    const char *source; /* relay.ce_source */
-    int64_t lease_ms;
     struct buf sql;
-    struct buf options;     /* the options of the task that is being inserted */
-    uint64_t session;       /* the last one that was set up */
-    uint64_t moves_session; /* the last one set up for moves; valid for it: */
-    bool has_headers;
-    bool has_created_at;
-    bool payload_converted; /* payload is text that is neither utf8, ascii nor binary */
+    uint64_t session; /* the last one that was set up */
 };
 
 /* Borrows lane, owner, origin and settings until deleter_mysql_close(). Does not connect yet.
@@ -39,6 +30,9 @@ enum rc deleter_mysql_open(struct deleter_mysql *deleter, const struct lane_sett
 
 /* Accepts a zeroed deleter. */
 void deleter_mysql_close(struct deleter_mysql *deleter);
+
+/* Connects if needed and sets the session up. For deleter_mysql.c and diverter_mysql.c. */
+enum rc deleter_mysql_connect(struct deleter_mysql *deleter, struct err *err);
 
 /* The ops (relay_ops.h) are valid while deleter is open. */
 struct deleter_ops deleter_mysql_ops(struct deleter_mysql *deleter);

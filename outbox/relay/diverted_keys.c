@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/diverted_keys.h"
 
-#include "outbox/relay/ordering_key.h"
+#include "outbox/relay/relay_row.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -238,7 +238,7 @@ bool diverted_keys_load_key(struct diverted_keys *diverted, const char *ordering
     bool put;
 
     pthread_mutex_lock(&diverted->lock);
-    put = add_key(diverted, ordering_key_hash(ordering_key), ordering_key) != NULL;
+    put = add_key(diverted, ordering_key_hash_of_text(ordering_key), ordering_key) != NULL;
     pthread_mutex_unlock(&diverted->lock);
     return put;
 }

@@ -18,7 +18,7 @@
 /* Wait before the keys are loaded again after there were too many. */
 #define TOO_MANY_MS 1000
 
-void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
+void diverter_init(struct diverter *diverter, struct lane *lane, const struct diverter_ops *ops,
                    uint64_t seed)
 {
     memset(diverter, 0, sizeof(*diverter));

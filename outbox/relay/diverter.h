@@ -19,7 +19,7 @@
 
 struct diverter {
     struct lane *lane;
-    struct deleter_ops ops;
+    struct diverter_ops ops;
     struct backoff backoff;
     uint64_t rng;
     int64_t wait_until_ms; /* after a failure: when to try again */
@@ -31,7 +31,7 @@ struct diverter {
 
 /* Initialises the diverter. lane and ops are borrowed for its life; seed is 64 random bits. It owns
  * no memory. */
-void diverter_init(struct diverter *diverter, struct lane *lane, const struct deleter_ops *ops,
+void diverter_init(struct diverter *diverter, struct lane *lane, const struct diverter_ops *ops,
                    uint64_t seed);
 
 /* Runs one step with at most one call of ops: loads the keys, moves rows, or queries keys. epoch is

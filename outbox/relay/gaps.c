@@ -7,11 +7,13 @@
 
 /* All lanes of a process share the answers, so most queries do not reach the server. */
 #define WRITERS_QUERY_MS 250
-#define WRITERS_AFTER_MS 1000
+#define WRITERS_AFTER_MS 1000 /* see apply_writers() */
+/* A gap is not closed before this age, although its writers have ended. */
 #define CLOSE_AFTER_MS 2000
+/* Between two probes of a lane; and before a gap that could not be closed is probed again. */
 #define PROBE_EVERY_MS 20
 #define PROBE_AGAIN_MS 1000
-#define PROBE_COUNT_MAX 64
+#define PROBE_COUNT_MAX 64 /* gaps in one probe */
 /* Transactions of others may keep a gap open for this many times gap_wait_ms. */
 #define GAP_WAITS_MAX 20
 

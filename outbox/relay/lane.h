@@ -20,10 +20,10 @@
 #include "common/condition.h"
 #include "common/config/settings.h"
 #include "common/err.h"
+#include "common/metrics.h"
 #include "common/ring.h"
 #include "outbox/lease/leases.h"
 #include "outbox/relay/diverted_keys.h"
-#include "outbox/relay/relay_metrics.h"
 #include "outbox/relay/relay_row.h"
 
 #include <stdatomic.h>
@@ -38,6 +38,30 @@
 #define LANE_WAIT_MS 100
 
 #define SEQS_MAX 1024
+
+#define RELAY_LANES_MAX 64
+
+/* The metrics of one lane. Any thread. */
+struct relay_metrics {
+    struct metric published;
+    struct metric deleted;
+    struct metric refused;
+    struct metric moved;
+    struct metric resets;
+    struct metric origins_lost;
+    struct metric gaps_closed;
+    struct metric gaps_found;
+    struct metric rows;
+    struct metric oldest_age;
+    struct metric open_gaps;
+    struct metric in_flight;
+    struct metric in_window;
+    struct metric diverted_keys;
+    struct metric lease_held;
+    struct metric lease_epoch;
+    struct metric send_seconds;
+    char labels[80];
+};
 
 /* A block of seqs that the steps pass to each other. */
 struct seqs {
@@ -86,6 +110,13 @@ struct lane {
     struct condition key_delivery;  /* failing while a key is diverted; set by the sender */
     struct condition lane_delivery; /* failing while too many are; set by the sender */
 };
+
+/* Registers the metrics of one lane, so that generated lists of all metrics contain them. */
+void relay_metrics_register(void);
+
+/* Registers and returns the metrics of the lane with this number, below RELAY_LANES_MAX (asserted).
+ * They live as long as the process. */
+struct relay_metrics *relay_metrics_of(size_t number, const char *lane);
 
 /* Allocates the batches, the blocks and the rings. own, settings and metrics are borrowed until
  * lane_done(). Returns RC_FATAL when memory is exhausted; the lane then owns no memory. */

@@ -88,3 +88,23 @@ enum rc producer_report(const rd_kafka_message_t *message, struct err *err)
                         topic, message->partition);
     return RC_OK;
 }
+
+void producer_add_limits(struct err *err, int64_t topic_bytes_max, int64_t row_bytes_max)
+{
+    const struct err refused = *err;
+
+    if (err->code != RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE &&
+        err->code != RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE)
+        return;
+    if (topic_bytes_max > 0)
+        err_set(err,
+                "%.200s; max.message.bytes of the topic is %" PRId64
+                ", relay.row_bytes_max is %" PRId64,
+                refused.text, topic_bytes_max, row_bytes_max);
+    else
+        err_set(
+            err,
+            "%.200s; max.message.bytes of the topic is unknown, relay.row_bytes_max is %" PRId64,
+            refused.text, row_bytes_max);
+    err->code = refused.code;
+}

@@ -18,9 +18,8 @@ struct rd_kafka_message_s;
 struct rd_kafka_s;
 struct rd_kafka_topic_s;
 
-/* Bound of the bytes of a record besides its payload and headers column: names, the relay's own
- * headers, framing. */
-#define PRODUCER_RECORD_EXTRA 16384
+/* Bound of the bytes of a record besides its key and value: headers and framing. */
+#define PRODUCER_RECORD_EXTRA (ROW_EXTRA_BYTES_MAX + 16384)
 
 #define PRODUCER_DEFAULTS_MAX 16 /* properties that a caller may add */
 #define PRODUCER_ANY_PARTITION (-1)
@@ -47,5 +46,10 @@ enum rc producer_send(struct rd_kafka_s *kafka, struct rd_kafka_topic_s *topic,
 /* Evaluates a delivery report. RC_OK: the record is in the topic. RC_RETRY also when librdkafka
  * only inferred the delivery: send the record again. Other errors as kafka_fail(). */
 enum rc producer_report(const struct rd_kafka_message_s *message, struct err *err);
+
+/* Adds the limits to the error of a record that was refused because of its size, so that an
+ * operator sees which one to change; leaves any other error. topic_bytes_max: max.message.bytes of
+ * the topic; 0: unknown. */
+void producer_add_limits(struct err *err, int64_t topic_bytes_max, int64_t row_bytes_max);
 
 #endif

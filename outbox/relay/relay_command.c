@@ -9,10 +9,12 @@
 #include "outbox/relay/broker_kafka.h"
 #include "outbox/relay/deleter.h"
 #include "outbox/relay/deleter_mysql.h"
+#include "outbox/relay/diverter_mysql.h"
 #include "outbox/relay/lane.h"
-#include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/probe_kafka.h"
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
+#include "outbox/relay/server_mysql.h"
 #include "outbox/relay/source_mysql.h"
 
 #include <inttypes.h>
@@ -34,6 +36,7 @@ struct lane_runtime {
     struct origin_mysql origin;
     struct source_mysql source;
     struct deleter_mysql deletes;
+    struct diverter_mysql diverts;
     struct broker_kafka broker;
     struct loop loops[LANE_STEPS];
 };
@@ -48,6 +51,8 @@ struct relay {
     struct lease_mysql store;
     struct leases leases;
     struct loop renewer;
+    struct probe_kafka probe;
+    struct loop prober;
 };
 
 static void wake_step(void *ctx, enum lane_step step)
@@ -93,6 +98,7 @@ static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, 
     if (rc == RC_OK)
         rc = deleter_mysql_open(&runtime->deletes, runtime->own, env->instance, &runtime->origin,
                                 env->settings, err);
+    diverter_mysql_open(&runtime->diverts, runtime->own, &runtime->deletes, env->settings);
     broker_kafka_open(&runtime->broker, runtime->own, env->settings,
                       runtime->loops[LANE_SENDER].wakeup.fd);
     return rc;
@@ -102,13 +108,15 @@ static enum rc init_engines(struct lane_runtime *runtime, struct err *err)
 {
     const struct source source = source_mysql_ops(&runtime->source);
     const struct deleter_ops deletes = deleter_mysql_ops(&runtime->deletes);
+    const struct diverter_ops diverts = diverter_mysql_ops(&runtime->diverts);
     const struct broker broker = broker_kafka_ops(&runtime->broker);
     enum rc rc = reader_init(&runtime->reader, &runtime->lane, &source, os_random_u64(), err);
 
     if (rc == RC_OK)
         rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
     if (rc == RC_OK)
-        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, os_random_u64(), err);
+        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, &diverts, os_random_u64(),
+                          err);
     return rc;
 }
 
@@ -117,6 +125,7 @@ static void close_runtime(struct lane_runtime *runtime)
     if (!runtime)
         return;
     broker_kafka_close(&runtime->broker);
+    diverter_mysql_close(&runtime->diverts);
     deleter_mysql_close(&runtime->deletes);
     source_mysql_close(&runtime->source);
     origin_mysql_done(&runtime->origin);
@@ -160,7 +169,7 @@ static enum rc open_runtime(struct relay *relay, const struct lane_settings *own
 static enum rc check_settings(const struct settings *settings, struct err *err)
 {
     if (settings->relay.send_timeout_ms >= settings->relay.lease_ms)
-        return err_fail(err, RC_FATAL, 0,
+        return err_fail(err, RC_REJECT, 0,
                         "relay.send_timeout_ms = %" PRId64 " has to be less than relay.lease_ms "
                         "= %" PRId64 ": a relay that lost a lane must not send its rows",
                         settings->relay.send_timeout_ms, settings->relay.lease_ms);
@@ -191,6 +200,8 @@ static void relay_close(void *role)
     lease_mysql_close(&relay->store);
     leases_done(&relay->leases);
     loop_done(&relay->renewer);
+    probe_kafka_close(&relay->probe);
+    loop_done(&relay->prober);
     free(relay);
 }
 
@@ -220,6 +231,16 @@ static enum rc open_leases(struct relay *relay, struct err *err)
     return loop_init(&relay->renewer, "relay-lease", leases_step, &relay->leases, env->stop, err);
 }
 
+static int64_t probe_step(void *ctx, int64_t now_ms)
+{
+    struct relay *relay = ctx;
+    int64_t wait_ms = probe_kafka_step(&relay->probe, now_ms);
+
+    if (relay->probe.failed)
+        stop_fail(relay->env->stop);
+    return wait_ms;
+}
+
 static enum rc relay_open(void **role, const struct role_env *env, struct err *err)
 {
     struct relay *relay;
@@ -232,10 +253,14 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
         return err_fail(err, RC_FATAL, 0, "out of memory");
     relay->env = env;
     relay->renewer.wakeup.fd = -1;
+    relay->prober.wakeup.fd = -1;
+    probe_kafka_open(&relay->probe, env->settings);
     writers_mysql_init(&relay->writers);
     rc = open_runtimes(relay, err);
     if (rc == RC_OK)
         rc = open_leases(relay, err);
+    if (rc == RC_OK)
+        rc = loop_init(&relay->prober, "relay-kafka", probe_step, relay, env->stop, err);
     if (rc == RC_OK)
         *role = relay;
     else
@@ -250,6 +275,7 @@ static void join_threads(struct relay *relay)
             loop_join(&relay->runtimes[i]->loops[step]);
     }
     loop_join(&relay->renewer);
+    loop_join(&relay->prober);
 }
 
 static enum rc relay_start(void *role, struct err *err)
@@ -263,6 +289,8 @@ static enum rc relay_start(void *role, struct err *err)
     }
     if (rc == RC_OK)
         rc = loop_start(&relay->renewer, err);
+    if (rc == RC_OK)
+        rc = loop_start(&relay->prober, err);
     if (rc != RC_OK) {
         stop_request(relay->env->stop);
         join_threads(relay);
@@ -311,6 +339,10 @@ static void relay_health(void *role, struct health *health)
     struct relay *relay = role;
     struct err err;
 
+    if (probe_kafka_failing(&relay->probe, &err))
+        health_bad(health, "kafka", "%s", err.text);
+    else
+        health_good(health, "kafka");
     if (leases_failing(&relay->leases, &err))
         health_bad(health, "leases", "%s", err.text);
     else
@@ -369,4 +401,5 @@ const struct role relay_role = {
     .join = relay_join,
     .close = relay_close,
     .sections = "mysql,kafka,relay," SETTINGS_LANE,
+    .beats = true,
 };

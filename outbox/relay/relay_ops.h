@@ -86,15 +86,14 @@ struct source {
 /* Ranges of one call of delete_ranges. */
 #define DELETER_RANGES_MAX 512
 
-#define ORDERING_KEY_SIZE 513
 #define MOVE_REASON_SIZE 256
 
 /* A row to be moved into the retry queue. */
 struct relay_move {
     int64_t seq;
-    uint64_t key;                         /* ordering_hash() of its key */
+    uint64_t key;                         /* ordering_key_hash_of_row() of its key */
     const char *topic;                    /* empty: none; valid as long as the lane */
-    char ordering_key[ORDERING_KEY_SIZE]; /* see ordering_key.h */
+    char ordering_key[ORDERING_KEY_SIZE]; /* see relay_row.h */
     char reason[MOVE_REASON_SIZE];        /* of the refusal; empty: it follows a refused row */
 };
 
@@ -106,7 +105,7 @@ struct lane_key {
 };
 
 /* Receives one key. Any result but RC_OK ends the call of load_keys, which then returns it. */
-typedef enum rc (*deleter_on_key)(void *ctx, const char *ordering_key, struct err *err);
+typedef enum rc (*diverter_on_key)(void *ctx, const char *ordering_key, struct err *err);
 
 struct deleter_ops {
     void *ctx;
@@ -116,6 +115,11 @@ struct deleter_ops {
      * harmless, too. */
     enum rc (*delete_ranges)(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
                              bool *fenced, struct err *err);
+};
+
+/* The diverter's ops, used by the deleter's thread. */
+struct diverter_ops {
+    void *ctx;
     /* Moves these rows from the table into the retry queue as tasks, in their order, in one
      * transaction that commits only if this instance holds the lane's lease with this epoch;
      * otherwise moves nothing and sets fenced. Skips a row that is not in the table any more, so
@@ -124,7 +128,7 @@ struct deleter_ops {
                          bool *fenced, struct err *err);
     /* Passes every key that has tasks of this lane in the retry queue to on_key, each once, at most
      * keys_max of them. */
-    enum rc (*load_keys)(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
+    enum rc (*load_keys)(void *ctx, size_t keys_max, diverter_on_key on_key, void *on_key_ctx,
                          struct err *err);
     /* Sets `left` of each key: whether it has tasks in the retry queue, in any state. */
     enum rc (*keys_left)(void *ctx, struct lane_key *keys, size_t count, struct err *err);

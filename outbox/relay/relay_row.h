@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* One row of an outbox table, and a batch that owns the bytes of many rows. A batch has a fixed
- * array of rows and one arena; both are allocated once and reused. One thread at a time. */
+/* One row of an outbox table, its ordering key in two forms, and a batch that owns the bytes of
+ * many rows.
+ *
+ * The ordering key of a row has two forms: the text of retry_task.ordering_key, and the 64-bit hash
+ * that the relay uses for the same key. The text is the topic, a slash, and the aggregateid. An
+ * aggregateid that is not UTF-8 text, contains a NUL byte, or starts with "hex:" or "hash:" is
+ * written as "hex:" and hexadecimal digits. One that does not fit is written as "hash:" and the
+ * hash of the whole key.
+ *
+ * A batch has a fixed array of rows and one arena; both are allocated once and reused. One thread
+ * at a time uses a batch; the functions on keys are pure, any thread. */
 #ifndef OUTBOX_RELAY_RELAY_ROW_H
 #define OUTBOX_RELAY_RELAY_ROW_H
 
 #include "common/err.h"
+#include "common/id.h"
+#include "outbox/relay/relay_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,15 +27,27 @@ struct bytes {
     size_t len;
 };
 
+#define ORDERING_KEY_SIZE 513
+
 #define ROW_CREATED_UNKNOWN INT64_MIN /* as UTC_UNKNOWN_MS */
+
+/* Bounds of the columns besides the payload. A longer column makes no record. */
+#define ROW_TEXT_BYTES_MAX 1024 /* of id, aggregatetype, aggregateid and type */
+#define ROW_HEADERS_BYTES_MAX 65535
+
+/* Bound of the bytes of a row that is read, besides its payload: an adapter reads one character of
+ * four bytes more than ROW_TEXT_BYTES_MAX characters of each text. */
+#define ROW_EXTRA_BYTES_MAX (4 * 4 * (ROW_TEXT_BYTES_MAX + 1) + ROW_HEADERS_BYTES_MAX)
 
 struct relay_row {
     int64_t seq;
     int64_t created_ms; /* since 1970, or ROW_CREATED_UNKNOWN */
     int64_t read_ms;    /* the database's clock when the row was read, since 1970 */
     int64_t epoch;      /* of the lane's lease, read in the same snapshot as the row */
-    uint64_t size;      /* bytes of all columns in the table */
-    bool oversize;      /* size exceeds relay.row_bytes_max; payload and headers were not read */
+    uint64_t size;      /* bytes of aggregateid and payload: of the record's key and value */
+    uint64_t headers_size;
+    bool oversize;  /* a column exceeds its bound, so payload and headers were not read */
+    bool id_padded; /* id is a CHAR column, which drops blanks at the end */
     struct bytes id;
     struct bytes aggregate_type;
     struct bytes aggregate_id;
@@ -66,5 +89,31 @@ void relay_batch_sort(struct relay_batch *batch);
 
 /* Returns the number of arena bytes that a copy of row needs. */
 size_t relay_row_bytes(const struct relay_row *row);
+
+/* Returns the event id as it is published, borrowed from row or written into uuid: an id of 16
+ * bytes that is not printable ASCII is a UUID in binary form and becomes its text; any other id
+ * stays as it is. With id_padded up to four bytes may be missing at the end: they were blanks. */
+struct bytes relay_row_id(const struct relay_row *row, char uuid[ID_TEXT_SIZE]);
+
+/* Returns RC_OK when the key and the value of a record have together at most row_bytes_max bytes,
+ * which is relay.row_bytes_max. The relay and the handler `kafka` both use it, so that no record
+ * above the limit is published through the retry queue. RC_REJECT: err has both numbers. */
+enum rc relay_check_size(uint64_t bytes, int64_t row_bytes_max, struct err *err);
+
+/* Returns RC_OK when a record can be made of the row's columns. RC_REJECT: err names a column that
+ * is too long, an id that is not printable text, or the size. Does not read the headers column. */
+enum rc relay_row_check(const struct relay_row *row, int64_t row_bytes_max, struct err *err);
+
+/* Returns the hash of the key, never 0. topic_hash is the FNV-1a hash of the topic's name, or
+ * HASH_START when the row has no topic. */
+uint64_t ordering_key_hash_of_row(uint64_t topic_hash, struct bytes aggregate_id);
+
+/* Writes the text of the key, terminated by NUL. An empty topic means that the row has none. */
+void ordering_key_make_text(char key[ORDERING_KEY_SIZE], const char *topic,
+                            struct bytes aggregate_id);
+
+/* Returns ordering_key_hash_of_row() of a key that ordering_key_make_text() wrote. For any other
+ * text the result is a hash without meaning, never 0. */
+uint64_t ordering_key_hash_of_text(const char *key);
 
 #endif

@@ -2,8 +2,8 @@
 #include "outbox/relay/sender.h"
 
 #include "common/hash.h"
-#include "common/list.h"
-#include "outbox/relay/ordering_key.h"
+#include "common/text.h"
+#include "outbox/relay/relay_row.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -414,7 +414,7 @@ static void make_move(struct relay_move *move, const struct relay_row *row,
     move->seq = row->seq;
     move->key = key;
     move->topic = topic ? topic->name : "";
-    ordering_key_make(move->ordering_key, move->topic, row->aggregate_id);
+    ordering_key_make_text(move->ordering_key, move->topic, row->aggregate_id);
     snprintf(move->reason, sizeof(move->reason), "%.255s", why);
 }
 
@@ -517,7 +517,7 @@ static enum row_result handle_row(struct sender *sender, const struct relay_row 
     struct topic *topic = NULL;
     struct err err;
     enum rc rc = topics_find(&sender->topics, row->aggregate_type, &topic, &err);
-    uint64_t key = ordering_hash(topic ? topic->hash : HASH_START, row->aggregate_id);
+    uint64_t key = ordering_key_hash_of_row(topic ? topic->hash : HASH_START, row->aggregate_id);
     bool single;
 
     assert(rc != RC_OK || topic);
@@ -533,10 +533,9 @@ static enum row_result handle_row(struct sender *sender, const struct relay_row 
     case KEY_NOT_DIVERTED:
         break;
     }
-    if (rc == RC_OK && row->oversize)
-        rc = err_fail(&err, RC_REJECT, 0,
-                      "the row has %" PRIu64 " bytes, relay.row_bytes_max is %" PRId64, row->size,
-                      sender->lane->settings->relay.row_bytes_max);
+    if (rc == RC_OK)
+        rc = relay_row_check(row, sender->lane->settings->relay.row_bytes_max, &err);
+    assert(rc != RC_OK || !row->oversize);
     if (rc == RC_OK && topic->state == TOPIC_REFUSED)
         rc = err_fail(&err, RC_REJECT, 0, "%s", topic->why);
     if (rc != RC_OK)
@@ -726,56 +725,6 @@ static int64_t run_step(struct sender *sender, int64_t now_ms)
         condition_ok(&sender->lane->lane_delivery, now_ms);
     }
     return send_rows(sender, now_ms);
-}
-
-/* Returns the index of seq, or the index at which it would be inserted. */
-static size_t find_suspect(const struct suspects *suspects, int64_t seq)
-{
-    size_t low = 0;
-    size_t high = suspects->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (suspects->seqs[middle] < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-bool suspects_has(const struct suspects *suspects, int64_t seq)
-{
-    size_t at = find_suspect(suspects, seq);
-
-    return at < suspects->count && suspects->seqs[at] == seq;
-}
-
-/* A full list drops its highest seq: lower rows come first when the rows are read again. */
-void suspects_add(struct suspects *suspects, int64_t seq)
-{
-    size_t at = find_suspect(suspects, seq);
-
-    if (at == SUSPECTS_MAX || (at < suspects->count && suspects->seqs[at] == seq))
-        return;
-    if (suspects->count == SUSPECTS_MAX)
-        suspects->count--;
-    memmove(&suspects->seqs[at + 1], &suspects->seqs[at],
-            (suspects->count - at) * sizeof(suspects->seqs[0]));
-    suspects->seqs[at] = seq;
-    suspects->count++;
-}
-
-void suspects_remove(struct suspects *suspects, int64_t seq)
-{
-    size_t at = find_suspect(suspects, seq);
-
-    if (at == suspects->count || suspects->seqs[at] != seq)
-        return;
-    suspects->count--;
-    memmove(&suspects->seqs[at], &suspects->seqs[at + 1],
-            (suspects->count - at) * sizeof(suspects->seqs[0]));
 }
 
 static size_t flight_rows(const struct settings *settings)

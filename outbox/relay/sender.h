@@ -40,9 +40,9 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "outbox/relay/flight.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
+#include "outbox/relay/row_sets.h"
 #include "outbox/relay/topics.h"
 
 #include <stdbool.h>
@@ -50,13 +50,6 @@
 #include <stdint.h>
 
 #define SENDER_NAME_SIZE 65
-#define SUSPECTS_MAX 1024
-
-/* The seqs of rows that the broker refused together with others. */
-struct suspects {
-    int64_t seqs[SUSPECTS_MAX]; /* ascending */
-    size_t count;
-};
 
 struct sender {
     struct lane *lane;
@@ -106,17 +99,5 @@ void sender_done(struct sender *sender);
 /* Runs one step: handles reports and sends up to STEP_ROWS_MAX rows, or continues a drain. Returns
  * in how many ms the next step is due. It has the type of a loop_step. */
 int64_t sender_step(void *sender, int64_t now_ms);
-
-/* Adds a row that the broker refused together with others: one of them is bad, the others may be
- * good. Each suspect is sent once as a single record. If the list is full, the highest seq is left
- * out; its row is sent with others and, if it is refused again, added then. Pure, as the next two;
- * for sender.c and its tests. */
-void suspects_add(struct suspects *suspects, int64_t seq);
-
-/* Returns whether seq is in the list. */
-bool suspects_has(const struct suspects *suspects, int64_t seq);
-
-/* Removes seq if it is in the list. */
-void suspects_remove(struct suspects *suspects, int64_t seq);
 
 #endif

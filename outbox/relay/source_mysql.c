@@ -3,12 +3,10 @@
 
 #include "common/db/cluster.h"
 #include "common/utc.h"
+#include "outbox/outbox.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Bound of id, aggregatetype, aggregateid and type, in bytes each. */
-#define TEXT_BYTES_MAX 1024
 
 #define PROBE_SEQS_MAX 1000
 
@@ -29,10 +27,16 @@ enum column {
 
 static enum rc run_query(struct source_mysql *source, db_on_row on_row, void *ctx, struct err *err)
 {
+    enum rc rc;
+
     if (source->sql.failed)
         return err_fail(err, RC_FATAL, 0, "table %s: the statement does not fit into memory",
                         source->table);
-    return db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
+    rc = db_stream(source->db, source->sql.data, source->sql.len, on_row, ctx, err);
+    /* The operator replaces a table of another program while the session lasts. */
+    if (rc != RC_OK && err && err->code == DB_NO_SUCH_COLUMN)
+        source->columns_session = 0;
+    return outbox_explain_table(source->table, rc, err);
 }
 
 static enum rc take_number(void *ctx, const struct db_row *row, struct err *err)
@@ -58,16 +62,46 @@ static enum rc has_column(struct source_mysql *source, const char *column, bool 
     return rc;
 }
 
+static enum rc take_id_column(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *flags = ctx;
+
+    (void)err;
+    flags[0] = db_column_i64(row, 0) != 0;
+    flags[1] = db_column_i64(row, 1) != 0;
+    return RC_OK;
+}
+
+/* Sets id_padded, and *as_bytes when the id is to be read as bytes. MariaDB stores any bytes in an
+ * ASCII column, and would return those above 127 as question marks. */
+static enum rc read_id_column(struct source_mysql *source, bool *as_bytes, struct err *err)
+{
+    bool flags[2] = {false, false};
+    enum rc rc;
+
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql,
+                 "SELECT data_type = 'char', character_set_name IN ('ascii', 'utf8mb3', 'utf8', "
+                 "'utf8mb4') FROM information_schema.columns WHERE table_schema = DATABASE() AND "
+                 "column_name = 'id' AND table_name = ");
+    db_put_text(source->db, &source->sql, source->table, strlen(source->table));
+    rc = run_query(source, take_id_column, flags, err);
+    source->id_padded = flags[0];
+    *as_bytes = flags[1];
+    return rc;
+}
+
 /* Builds the SELECT list once for each session. An oversized payload or headers column is replaced
  * by NULL beside its length; the other texts are cut one byte behind their bound, so that
  * take_text() can tell. headers and created_at are NULL when the table lacks them, as Debezium's
  * table may. */
 static enum rc make_columns(struct source_mysql *source, struct err *err)
 {
-    static const char *const texts[] = {"id", "aggregatetype", "aggregateid", "type"};
+    static const char *const texts[] = {"aggregatetype", "aggregateid", "type"};
     unsigned long long max = source->row_bytes_max;
     struct buf *columns = &source->columns;
     bool has_headers;
+    bool as_bytes;
     enum rc rc = db_connect(source->db, err);
 
     if (rc != RC_OK || source->columns_session == db_session(source->db))
@@ -75,17 +109,20 @@ static enum rc make_columns(struct source_mysql *source, struct err *err)
     rc = has_column(source, "headers", &has_headers, err);
     if (rc == RC_OK)
         rc = has_column(source, "created_at", &source->has_created_at, err);
+    if (rc == RC_OK)
+        rc = read_id_column(source, &as_bytes, err);
     if (rc != RC_OK)
         return rc;
     buf_reset(columns);
-    buf_text_put(columns, "seq");
+    buf_print(columns, as_bytes ? "seq, CAST(LEFT(id, %d) AS BINARY)" : "seq, LEFT(id, %d)",
+              ROW_TEXT_BYTES_MAX + 1);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        buf_print(columns, ", LEFT(%s, %d)", texts[i], TEXT_BYTES_MAX + 1);
+        buf_print(columns, ", LEFT(%s, %d)", texts[i], ROW_TEXT_BYTES_MAX + 1);
     buf_print(columns, ", OCTET_LENGTH(payload), IF(OCTET_LENGTH(payload) > %llu, NULL, payload)",
               max);
     if (has_headers)
-        buf_print(columns,
-                  ", OCTET_LENGTH(headers), IF(OCTET_LENGTH(headers) > %llu, NULL, headers)", max);
+        buf_print(columns, ", OCTET_LENGTH(headers), IF(OCTET_LENGTH(headers) > %d, NULL, headers)",
+                  ROW_HEADERS_BYTES_MAX);
     else
         buf_text_put(columns, ", NULL, NULL");
     buf_text_put(columns, source->has_created_at ? ", created_at" : ", NULL");
@@ -145,28 +182,35 @@ static struct bytes column_bytes(const struct db_row *row, enum column column)
 }
 
 /* Takes a text column; false when it is too long. */
-static bool take_text(struct relay_row *out, struct bytes *text, const struct db_row *row,
-                      enum column column)
+static bool take_text(struct bytes *text, const struct db_row *row, enum column column)
 {
     *text = column_bytes(row, column);
-    out->size += text->len;
-    return text->len <= TEXT_BYTES_MAX;
+    return text->len <= ROW_TEXT_BYTES_MAX;
 }
 
-static void make_row(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max)
+/* Returns the bytes of a column as the connection returns it: a text in another character set may
+ * have more of them than in the table. */
+static uint64_t count_bytes(const struct db_row *row, enum column column, enum column in_table)
+{
+    return row->columns[column] ? row->lengths[column] : db_column_u64(row, in_table);
+}
+
+static void make_row(struct relay_row *out, const struct db_row *row, uint64_t row_bytes_max,
+                     bool id_padded)
 {
     bool fits;
 
     memset(out, 0, sizeof(*out));
     out->seq = db_column_i64(row, COLUMN_SEQ);
     out->epoch = db_column_i64(row, COLUMN_EPOCH);
-    fits = take_text(out, &out->id, row, COLUMN_ID);
-    fits = take_text(out, &out->aggregate_type, row, COLUMN_AGGREGATE_TYPE) && fits;
-    fits = take_text(out, &out->aggregate_id, row, COLUMN_AGGREGATE_ID) && fits;
-    fits = take_text(out, &out->type, row, COLUMN_TYPE) && fits;
-    out->size +=
-        db_column_u64(row, COLUMN_PAYLOAD_BYTES) + db_column_u64(row, COLUMN_HEADERS_BYTES);
-    out->oversize = !fits || out->size > row_bytes_max;
+    out->id_padded = id_padded;
+    fits = take_text(&out->id, row, COLUMN_ID);
+    fits = take_text(&out->aggregate_type, row, COLUMN_AGGREGATE_TYPE) && fits;
+    fits = take_text(&out->aggregate_id, row, COLUMN_AGGREGATE_ID) && fits;
+    fits = take_text(&out->type, row, COLUMN_TYPE) && fits;
+    out->size = out->aggregate_id.len + count_bytes(row, COLUMN_PAYLOAD, COLUMN_PAYLOAD_BYTES);
+    out->headers_size = count_bytes(row, COLUMN_HEADERS, COLUMN_HEADERS_BYTES);
+    out->oversize = !fits || out->size > row_bytes_max || out->headers_size > ROW_HEADERS_BYTES_MAX;
     if (!out->oversize) {
         out->payload = column_bytes(row, COLUMN_PAYLOAD);
         out->headers = column_bytes(row, COLUMN_HEADERS);
@@ -181,7 +225,7 @@ static enum rc pass_row(void *ctx, const struct db_row *row, struct err *err)
     struct reading *reading = ctx;
     struct relay_row out;
 
-    make_row(&out, row, reading->source->row_bytes_max);
+    make_row(&out, row, reading->source->row_bytes_max, reading->source->id_padded);
     if (reading->on_row(reading->ctx, &out))
         return RC_OK;
     reading->ended = true;

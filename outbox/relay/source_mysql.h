@@ -7,9 +7,8 @@
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
-#include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/relay/writers_mysql.h"
+#include "outbox/relay/server_mysql.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +25,7 @@ struct source_mysql {
     struct buf columns; /* the SELECT list, valid for the session columns_session */
     uint64_t columns_session;
     bool has_created_at;
+    bool id_padded;              /* id is of type CHAR */
     uint64_t statistics_session; /* the session whose statistics cache was disabled */
 };
 

@@ -192,13 +192,13 @@ void destination_learned_nothing(struct destination *destination)
     destination->breaker.probing = false;
 }
 
-int64_t destinations_open_ms(const struct destinations *destinations, int64_t now_ms)
+const struct destination *destinations_find_open(const struct destinations *destinations)
 {
-    int64_t oldest_ms = now_ms;
+    const struct destination *oldest = NULL;
 
     for (size_t i = 0; destinations->open_count > 0 && i < DESTINATIONS_CHAINS; i++)
         for (const struct destination *at = destinations->chains[i]; at; at = at->next)
-            if (atomic_load(&at->open) && at->opened_ms < oldest_ms)
-                oldest_ms = at->opened_ms;
-    return now_ms - oldest_ms;
+            if (atomic_load(&at->open) && (!oldest || at->opened_ms < oldest->opened_ms))
+                oldest = at;
+    return oldest;
 }

@@ -77,7 +77,8 @@ void destinations_worked(struct destinations *destinations, struct destination *
 /* A probe had no result: the next task is the probe. */
 void destination_learned_nothing(struct destination *destination);
 
-/* For how long the breaker has not been closed that opened first; 0: all are closed. */
-int64_t destinations_open_ms(const struct destinations *destinations, int64_t now_ms);
+/* The destination whose breaker opened first and has not been closed since; NULL: all are closed.
+ */
+const struct destination *destinations_find_open(const struct destinations *destinations);
 
 #endif

@@ -19,6 +19,12 @@
 /* Between two of them results are taken and written. */
 #define CLAIMS_PER_STEP 8
 
+#define EXPIRE_EVERY_MS 1000
+#define FORGET_EVERY_MS 5000
+#define FORGET_ROWS_MAX 500
+/* Scenes with a deadline that are looked at in one step. */
+#define EXPIRE_SCENES_MAX 32
+
 /* Bytes of all tasks in flight: past it no more are claimed. */
 #define BYTES_MAX (INT64_C(256) << 20)
 
@@ -41,7 +47,7 @@ static bool recall_slot(void *ctx, struct slot *slot)
     struct recall *recall = ctx;
 
     if (scene_is_stopped(slot) || task_slot_is_expired(slot, recall->now_ms)) {
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
         return true;
     }
     if (recall->check_groups && !task_slots_check(&recall->dispatcher->slots, slot))
@@ -156,10 +162,10 @@ static void read_scenes(struct dispatcher *dispatcher, int64_t now_ms)
         rc = record_change(dispatcher, &change, &err);
     }
     if (rc == RC_OK) {
-        store_calls_worked(&dispatcher->calls, POOL_SCENES, now_ms);
+        pool_call_worked(&dispatcher->calls, POOL_SCENES, now_ms);
         return;
     }
-    store_calls_failed(&dispatcher->calls, POOL_SCENES, rc, &err, now_ms);
+    pool_call_failed(&dispatcher->calls, POOL_SCENES, rc, &err, now_ms);
     /* A record that fails must not put off the next reading. */
     if (dispatcher->scenes_read && dispatcher->calls.at_ms[POOL_SCENES] > now_ms + SCENES_EVERY_MS)
         dispatcher->calls.at_ms[POOL_SCENES] = now_ms + SCENES_EVERY_MS;
@@ -177,10 +183,10 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
         return;
     rc = dispatcher->store.rescue(dispatcher->store.ctx, rows_max, &count, &shortened, &err);
     if (rc != RC_OK) {
-        store_calls_failed(&dispatcher->calls, POOL_RESCUE, rc, &err, now_ms);
+        pool_call_failed(&dispatcher->calls, POOL_RESCUE, rc, &err, now_ms);
         return;
     }
-    store_calls_worked(&dispatcher->calls, POOL_RESCUE, now_ms);
+    pool_call_worked(&dispatcher->calls, POOL_RESCUE, now_ms);
     if (shortened > 0) {
         err_set(&err,
                 "the database clock was set back: leases of %zu tasks ended too far in the future; "
@@ -193,6 +199,135 @@ static void rescue_tasks(struct dispatcher *dispatcher, int64_t now_ms)
     metric_add(&retry_rescued, (int64_t)count);
     if (count < rows_max)
         dispatcher->calls.at_ms[POOL_RESCUE] = now_ms + dispatcher->pool->settings->retry.rescue_ms;
+}
+
+struct expiry_claim {
+    struct dispatcher *dispatcher;
+    struct scene *scene;
+    int64_t now_ms;
+};
+
+/* Its kind may be one that this process does not run, or one of another process' shards. */
+static void on_expired(void *ctx, const struct task_row *row)
+{
+    struct expiry_claim *expiry_claim = ctx;
+    struct dispatcher *dispatcher = expiry_claim->dispatcher;
+    struct task_class class = {.shard = row->shard};
+    struct kind *kind;
+
+    if (strlen(row->handler) >= sizeof(class.handler))
+        return;
+    snprintf(class.handler, sizeof(class.handler), "%s", row->handler);
+    snprintf(class.group, sizeof(class.group), "%s", expiry_claim->scene->group);
+    snprintf(class.scene, sizeof(class.scene), "%s", expiry_claim->scene->name);
+    kind = scenes_kind(&dispatcher->scenes, &class, dispatcher->looks, expiry_claim->now_ms);
+    /* If there are too many kinds, the task becomes free when its lease ends. */
+    if (kind)
+        task_slots_claim(&dispatcher->slots, kind, row, expiry_claim->now_ms);
+}
+
+/* After a claim that found a changed scene: reads the scenes and looks for its tasks at once. While
+ * a reading fails nothing is claimed, and the next one keeps its time. */
+static void hasten_reading(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    if (!dispatcher->slots.stale_scene)
+        return;
+    dispatcher->slots.stale_scene = false;
+    dispatcher->calls.at_ms[POOL_SCENES] = now_ms + 1;
+    dispatcher->writeback.more_due = true;
+}
+
+/* A task that is in flight here continues; it expires when it would begin. */
+static void end_expired(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    for (size_t i = 0; i < dispatcher->slots.claimed_count; i++) {
+        struct slot *slot = dispatcher->slots.claimed[i].slot;
+
+        if (dispatcher->slots.claimed[i].known)
+            continue;
+        memset(&slot->attempt_result, 0, sizeof(slot->attempt_result));
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(&dispatcher->writeback, slot, now_ms);
+    }
+    metric_add(&retry_claimed, (int64_t)dispatcher->slots.claimed_count);
+}
+
+/* False after trouble, or when there is no room. *full: there may be more. */
+static bool expire_scene(struct dispatcher *dispatcher, struct scene *scene, bool *full,
+                         int64_t now_ms)
+{
+    int64_t sent_ms = pool_now(dispatcher->pool, now_ms);
+    struct expiry_claim expiry_claim = {dispatcher, scene, sent_ms};
+    const struct task_age age = {scene->group, scene->name, scene->policy.age_ms_max};
+    size_t rows = (size_t)dispatcher->pool->settings->retry.batch_rows_max;
+    struct err err = {0};
+    bool more = false;
+    enum rc rc;
+
+    if (rows > dispatcher->slots.free_count)
+        rows = dispatcher->slots.free_count;
+    if (rows == 0)
+        return false;
+    task_slots_begin(&dispatcher->slots);
+    rc = dispatcher->store.claim_expired(dispatcher->store.ctx, &age, rows, scene->policy.lease_ms,
+                                         on_expired, &expiry_claim, &more, &err);
+    if (rc != RC_OK) {
+        task_slots_drop(&dispatcher->slots);
+        pool_call_failed(&dispatcher->calls, POOL_EXPIRE, rc, &err, now_ms);
+        return false;
+    }
+    pool_call_worked(&dispatcher->calls, POOL_EXPIRE, now_ms);
+    /* The next task of the ended task's key may be due now. */
+    *full = *full || more || dispatcher->slots.claimed_count > 0;
+    task_slots_lease(&dispatcher->slots, sent_ms, scene->policy.lease_ms);
+    end_expired(dispatcher, sent_ms);
+    hasten_reading(dispatcher, now_ms);
+    return true;
+}
+
+/* Ends tasks that wait and are older than the deadline of their scene, whichever process would run
+ * them: claims them, and decides them as exhausted without a run. A bounded number of scenes. */
+static void expire_tasks(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    size_t scenes = 0;
+    bool full = false;
+
+    if (now_ms < dispatcher->calls.at_ms[POOL_EXPIRE])
+        return;
+    dispatcher->calls.at_ms[POOL_EXPIRE] = now_ms + EXPIRE_EVERY_MS;
+    for (size_t i = 0; i < SCENES_CHAINS && scenes < EXPIRE_SCENES_MAX; i++) {
+        size_t chain = dispatcher->expire_chain;
+
+        for (struct scene *scene = dispatcher->scenes.chains[chain]; scene; scene = scene->next) {
+            if (scene->faulty || scene->stale || scene->policy.age_ms_max == 0)
+                continue;
+            scenes++;
+            if (!expire_scene(dispatcher, scene, &full, now_ms))
+                return;
+        }
+        dispatcher->expire_chain = (chain + 1) % SCENES_CHAINS;
+    }
+    if (full)
+        dispatcher->calls.at_ms[POOL_EXPIRE] = now_ms + 1;
+}
+
+/* Deletes done tasks from the history when their time has passed. The next ones follow at once
+ * while there are more. */
+static void forget_done(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    struct err err = {0};
+    size_t count = 0;
+    enum rc rc;
+
+    if (now_ms < dispatcher->calls.at_ms[POOL_FORGET])
+        return;
+    rc = dispatcher->store.forget(dispatcher->store.ctx, FORGET_ROWS_MAX, &count, &err);
+    if (rc != RC_OK) {
+        pool_call_failed(&dispatcher->calls, POOL_FORGET, rc, &err, now_ms);
+        return;
+    }
+    pool_call_worked(&dispatcher->calls, POOL_FORGET, now_ms);
+    dispatcher->calls.at_ms[POOL_FORGET] = now_ms + (count < FORGET_ROWS_MAX ? FORGET_EVERY_MS : 1);
 }
 
 struct class_scan {
@@ -228,7 +363,7 @@ static bool may_claim(const struct dispatcher *dispatcher, const struct dispatch
     return kind->handler &&
            pool_holds(dispatcher->pool, kind->handler_at, class->class.shard, now_ms) &&
            kind->group_decision != GROUP_CLOSED && !kind->scene->paused && !kind->scene->faulty &&
-           now_ms >= kind->rest_until_ms;
+           !kind->scene->stale && now_ms >= kind->rest_until_ms;
 }
 
 static int compare_due(const void *one, const void *two)
@@ -299,10 +434,10 @@ static void look_for_classes(struct dispatcher *dispatcher, int64_t now_ms)
     rc = dispatcher->store.look(dispatcher->store.ctx, on_class, &class_scan, &err);
     if (rc != RC_OK) {
         dispatcher->class_count = 0;
-        store_calls_failed(&dispatcher->calls, POOL_LOOK, rc, &err, now_ms);
+        pool_call_failed(&dispatcher->calls, POOL_LOOK, rc, &err, now_ms);
         return;
     }
-    store_calls_worked(&dispatcher->calls, POOL_LOOK, now_ms);
+    pool_call_worked(&dispatcher->calls, POOL_LOOK, now_ms);
     qsort(dispatcher->classes, dispatcher->class_count, sizeof(*dispatcher->classes), compare_due);
     set_oldest_age(dispatcher, now_ms);
     plan_look(dispatcher, now_ms, now_ms);
@@ -369,7 +504,7 @@ static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t
 {
     slot->paid = true;
     if (task_slot_is_expired(slot, now_ms)) {
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }
@@ -378,7 +513,7 @@ static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t
         return false;
     }
     if (!destination_passes(slot->destination, now_ms, &slot->probe)) {
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }
@@ -415,14 +550,15 @@ static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *
                                  &class_claim, &full, &err);
     if (rc != RC_OK) {
         task_slots_drop(&dispatcher->slots);
-        store_calls_failed(&dispatcher->calls, POOL_CLAIM, rc, &err, now_ms);
+        pool_call_failed(&dispatcher->calls, POOL_CLAIM, rc, &err, now_ms);
         return false;
     }
-    store_calls_worked(&dispatcher->calls, POOL_CLAIM, now_ms);
+    pool_call_worked(&dispatcher->calls, POOL_CLAIM, now_ms);
     count = dispatcher->slots.claimed_count;
     bucket_spend(&class->kind->scene->bucket, (int64_t)count);
     task_slots_lease(&dispatcher->slots, sent_ms, lease_ms);
     queue_claimed_tasks(dispatcher, now_ms);
+    hasten_reading(dispatcher, now_ms);
     if (full && count > 0)
         dispatcher->round_full = true;
     else
@@ -542,6 +678,21 @@ static void add_queued_ages(struct dispatcher *dispatcher, int64_t now_ms)
     pool_each_queued(dispatcher->pool, add_task_age, &now_ms, dispatcher->taken);
 }
 
+/* For the metric, and for the reminder of the log. */
+static void note_open_breakers(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    const struct destination *open = destinations_find_open(&dispatcher->slots.destinations);
+    struct err err = {0};
+
+    metric_set(&retry_breakers_open_age, open ? now_ms - open->opened_ms : 0);
+    if (!open) {
+        condition_ok(&dispatcher->pool->destinations, now_ms);
+        return;
+    }
+    err_set(&err, "%.100s: %s", open->name, open->why);
+    condition_fail(&dispatcher->pool->destinations, now_ms, &err);
+}
+
 static void count_depths(struct dispatcher *dispatcher, int64_t now_ms)
 {
     struct depth_count depth_count = {.dispatcher = dispatcher};
@@ -553,15 +704,14 @@ static void count_depths(struct dispatcher *dispatcher, int64_t now_ms)
     retry_depths_begin();
     rc = dispatcher->store.depths(dispatcher->store.ctx, on_depth, &depth_count, &err);
     if (rc != RC_OK) {
-        store_calls_failed(&dispatcher->calls, POOL_DEPTHS, rc, &err, now_ms);
+        pool_call_failed(&dispatcher->calls, POOL_DEPTHS, rc, &err, now_ms);
         return;
     }
     add_queued_ages(dispatcher, now_ms);
-    metric_set(&retry_breakers_open_age,
-               destinations_open_ms(&dispatcher->slots.destinations, now_ms));
+    note_open_breakers(dispatcher, now_ms);
     retry_depths_end();
     log_unserved(dispatcher->pool, &depth_count.unserved);
-    store_calls_worked(&dispatcher->calls, POOL_DEPTHS, now_ms);
+    pool_call_worked(&dispatcher->calls, POOL_DEPTHS, now_ms);
     dispatcher->calls.at_ms[POOL_DEPTHS] = now_ms + DEPTHS_EVERY_MS;
 }
 
@@ -605,7 +755,7 @@ static int64_t leave_step(struct dispatcher *dispatcher, int64_t now_ms)
     struct slot *slot;
 
     while ((slot = pool_take_queued(dispatcher->pool))) {
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
     }
     take_done_slots(dispatcher, now_ms);
@@ -651,16 +801,8 @@ enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
     dispatcher->store = *store;
     dispatcher->rng = seed;
     dispatcher->inline_worker.pool = pool;
-    dispatcher->expiry = (struct task_expiry){
-        .pool = pool,
-        .store = &dispatcher->store,
-        .scenes = &dispatcher->scenes,
-        .slots = &dispatcher->slots,
-        .writeback = &dispatcher->writeback,
-        .calls = &dispatcher->calls,
-    };
     scenes_init(&dispatcher->scenes, pool);
-    store_calls_init(&dispatcher->calls, pool, &dispatcher->rng);
+    pool_calls_init(&dispatcher->calls, pool, &dispatcher->rng);
     rc = task_slots_init(&dispatcher->slots, pool, &dispatcher->groups, err);
     if (rc == RC_OK)
         rc = writeback_init(&dispatcher->writeback, &dispatcher->slots, &dispatcher->store,
@@ -695,8 +837,9 @@ int64_t dispatcher_step(void *arg, int64_t now_ms)
     written = writeback_write(&dispatcher->writeback, now_ms);
     read_scenes(dispatcher, now_ms);
     rescue_tasks(dispatcher, now_ms);
+    forget_done(dispatcher, now_ms);
     if (dispatcher->scenes_read) {
-        task_expiry_step(&dispatcher->expiry, dispatcher->looks, now_ms);
+        expire_tasks(dispatcher, now_ms);
         look_for_classes(dispatcher, now_ms);
     }
     more = dispatcher->scenes_read && claim_round(dispatcher, now_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides which due tasks the process claims, and when. The dispatcher finds the classes of tasks
  * that are due, claims from them, queues the tasks for the workers of the pool and takes them
- * back. Its writeback decides what becomes of them, and its expiry ends tasks that are too old.
+ * back, and ends waiting tasks that are too old. Its writeback decides what becomes of them.
  *
  * Filters apply before a claim: the scene is paused, its group is disabled, its rate is spent,
  * this process does not run the handler, another process holds the shard. The destination of a
@@ -14,12 +14,9 @@
 #define OUTBOX_RETRY_DISPATCHER_H
 
 #include "common/err.h"
-#include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
 #include "outbox/retry/scenes.h"
-#include "outbox/retry/store_calls.h"
-#include "outbox/retry/task_expiry.h"
 #include "outbox/retry/task_slots.h"
 #include "outbox/retry/writeback.h"
 
@@ -42,15 +39,15 @@ struct dispatcher {
     struct groups groups;
     struct pool_worker inline_worker; /* with no threads */
     uint64_t rng;
-    struct store_calls calls;
+    struct pool_calls calls;
     struct task_slots slots;
     struct writeback writeback;
-    struct task_expiry expiry;
 
     struct dispatcher_class *classes;
     size_t class_count;
     size_t class_at; /* of the round */
     uint64_t looks;
+    size_t expire_chain; /* scene chain at which the next step expires tasks */
     struct slot **taken; /* scratch */
 
     bool scenes_read; /* the last reading of scenes and groups succeeded */

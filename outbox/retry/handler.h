@@ -12,7 +12,7 @@
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,6 +82,11 @@ struct attempt_result {
     struct err err;
 };
 
+/* Headers for downstream servers: the number of the attempt, and that the queue retries, so that
+ * the receiver need not. An answer with the second header ends the task. */
+#define HEADER_ATTEMPT "tallybox-attempt"
+#define HEADER_NO_RETRY "tallybox-no-retry"
+
 /* A handler notices a lost lease within this time. */
 #define HANDLER_WAIT_MS_MAX 100
 
@@ -140,5 +145,19 @@ struct retry_handler {
                 struct attempt_result *attempt);
     void (*close)(void *handler);
 };
+
+/* The attempt failed; format makes the sentence for the operator. */
+void attempt_fail(struct attempt_result *attempt, enum fault_source source, int code,
+                  enum fault_class fault, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The task cannot be run as it is; err gives the reason. */
+void attempt_refuse(struct attempt_result *attempt, const struct err *err);
+
+/* The attempt was cut because the process stops. */
+void attempt_cut(struct attempt_result *attempt);
+
+/* The attempt was cut because the lease ends or is lost. */
+void attempt_lose_lease(struct attempt_result *attempt);
 
 #endif

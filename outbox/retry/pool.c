@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/pool.h"
 
+#include "common/hash.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -15,12 +17,15 @@ static void conditions_init(struct pool *pool)
         [POOL_SCENES] = "cannot_read_scenes", [POOL_LOOK] = "cannot_find_due_tasks",
         [POOL_CLAIM] = "cannot_claim",        [POOL_FINISH] = "cannot_write_back",
         [POOL_BEAT] = "cannot_renew_tasks",   [POOL_RESCUE] = "cannot_rescue",
-        [POOL_DEPTHS] = "cannot_count",       [POOL_EXPIRE] = "cannot_expire"};
+        [POOL_DEPTHS] = "cannot_count",       [POOL_EXPIRE] = "cannot_expire",
+        [POOL_FORGET] = "cannot_forget_done"};
 
     for (size_t i = 0; i < POOL_CALLS; i++)
         condition_init(&pool->conditions[i], CONDITION_DEPENDENCY, "dep=mysql role=retry reason=%s",
                        reasons[i]);
     condition_init(&pool->clock, CONDITION_CHECK, "check=database_clock role=retry");
+    condition_init(&pool->destinations, CONDITION_REMINDER,
+                   "dep=destination role=retry reason=breaker_open");
 }
 
 static void init_shard(struct pool *pool, size_t handler, unsigned number, bool fixed)
@@ -103,25 +108,25 @@ static struct slot *get_slot(struct fair_task *task)
 
 static void reset_outcome(struct slot *slot)
 {
-    memset(&slot->attempt, 0, sizeof(slot->attempt));
-    slot->attempt.delay_ms = ATTEMPT_NO_DELAY;
+    memset(&slot->attempt_result, 0, sizeof(slot->attempt_result));
+    slot->attempt_result.delay_ms = ATTEMPT_NO_DELAY;
     buf_reset(&slot->result);
-    slot->attempt.result = &slot->result;
+    slot->attempt_result.result = &slot->result;
 }
 
 static void cut_task(struct slot *slot, const char *why)
 {
-    slot->attempt.end = ATTEMPT_CUT;
-    err_set(&slot->attempt.err, "%s", why);
+    slot->attempt_result.end = ATTEMPT_CUT;
+    err_set(&slot->attempt_result.err, "%s", why);
 }
 
 /* A step's result is stored for the next step and must not exceed RETRY_RESULT_BYTES_MAX. */
 static void reject_result(struct slot *slot)
 {
-    slot->attempt.end = ATTEMPT_FAILED;
-    slot->attempt.source = FAULT_PLAIN;
-    slot->attempt.fault = FAULT_REFUSED;
-    err_set(&slot->attempt.err, "the result of step %lld has more than %zu bytes",
+    slot->attempt_result.end = ATTEMPT_FAILED;
+    slot->attempt_result.source = FAULT_PLAIN;
+    slot->attempt_result.fault = FAULT_REFUSED;
+    err_set(&slot->attempt_result.err, "the result of step %lld has more than %zu bytes",
             (long long)slot->job.step, RETRY_RESULT_BYTES_MAX);
 }
 
@@ -143,9 +148,10 @@ static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_
         return;
     }
     slot->tried = true;
-    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->attempt);
+    slot->handler->run(slot->opened, worker->number, &slot->job, &slot->attempt_result);
     slot->took_ms = pool_now(worker->pool, now_ms) - from_ms;
-    if (slot->attempt.end == ATTEMPT_DONE && slot->attempt.more_steps && slot->result.failed)
+    if (slot->attempt_result.end == ATTEMPT_DONE && slot->attempt_result.more_steps &&
+        slot->result.failed)
         reject_result(slot);
 }
 
@@ -198,6 +204,7 @@ void pool_done(struct pool *pool)
     for (size_t i = 0; i < POOL_CALLS; i++)
         condition_done(&pool->conditions[i]);
     condition_done(&pool->clock);
+    condition_done(&pool->destinations);
     pthread_mutex_destroy(&pool->lock);
 }
 
@@ -218,7 +225,7 @@ enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err)
         if (*at++ != ',')
             break;
     }
-    return err_fail(err, RC_FATAL, 0,
+    return err_fail(err, RC_REJECT, 0,
                     "retry.shards = \"%.60s\": \"auto\" or a list of shards of 0..%d, like 0-7,12, "
                     "is expected",
                     text, TASK_SHARDS - 1);
@@ -340,7 +347,7 @@ void pool_set_lease(struct slot *slot, int64_t sent_ms, int64_t lease_ms)
 {
     slot->lease_ms = lease_ms;
     atomic_store(&slot->valid_until_ms, sent_ms + lease_ms - lease_ms / 8);
-    slot->beat_at_ms = sent_ms + lease_ms / 3;
+    slot->renew_at_ms = sent_ms + lease_ms / 3;
 }
 
 struct slot *pool_take(struct pool *pool, size_t worker)
@@ -383,4 +390,35 @@ bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms)
 int64_t pool_worker_step(void *arg, int64_t now_ms)
 {
     return pool_worker_run_one(arg, now_ms) ? 0 : 10 * POOL_WAIT_MS;
+}
+
+#define BACKOFF_BASE_MS 20
+#define BACKOFF_CAP_MS 5000
+/* After RC_FATAL, which an operator must resolve, the wait is at least this long. */
+#define FATAL_WAIT_MS 3000
+
+void pool_calls_init(struct pool_calls *calls, struct pool *pool, uint64_t *rng)
+{
+    memset(calls, 0, sizeof(*calls));
+    calls->pool = pool;
+    calls->rng = rng;
+    for (size_t i = 0; i < POOL_CALLS; i++)
+        calls->backoffs[i] = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
+}
+
+void pool_call_failed(struct pool_calls *calls, enum pool_call call, enum rc rc,
+                      const struct err *err, int64_t now_ms)
+{
+    int64_t wait_ms = backoff_next_ms(&calls->backoffs[call], rng_next(calls->rng));
+
+    condition_fail(&calls->pool->conditions[call], now_ms, err);
+    if (rc == RC_FATAL && wait_ms < FATAL_WAIT_MS)
+        wait_ms = FATAL_WAIT_MS;
+    calls->at_ms[call] = now_ms + wait_ms;
+}
+
+void pool_call_worked(struct pool_calls *calls, enum pool_call call, int64_t now_ms)
+{
+    condition_ok(&calls->pool->conditions[call], now_ms);
+    backoff_reset(&calls->backoffs[call]);
 }

@@ -11,6 +11,7 @@
 #ifndef OUTBOX_RETRY_POOL_H
 #define OUTBOX_RETRY_POOL_H
 
+#include "common/backoff.h"
 #include "common/buf.h"
 #include "common/condition.h"
 #include "common/config/settings.h"
@@ -41,7 +42,7 @@ struct slot {
     int64_t epoch;
     atomic_llong
         valid_until_ms; /* by our own clock; 0: lost. A handler reads it without the lock */
-    int64_t beat_at_ms;
+    int64_t renew_at_ms;
     int64_t lease_ms;
     bool lost;
     bool writing; /* its update is being written: a missing row proves nothing */
@@ -52,11 +53,12 @@ struct slot {
     const atomic_bool *breaker_open; /* set: its destination fails, and it is not tried now */
     struct retry_job job;
     struct buf bytes; /* that job points to */
-    struct attempt_result attempt;
+    struct attempt_result attempt_result;
     struct buf result;
     int64_t took_ms;
     bool tried;         /* the handler was run */
     bool paid;          /* its claim took a token of its scene's rate */
+    bool stale;         /* its scene has changed since this process read it */
     int64_t expires_ms; /* by our own clock: from then on it is not begun; INT64_MAX: never */
 
     /* The dispatcher's. */
@@ -84,9 +86,10 @@ enum pool_call {
     POOL_BEAT,
     POOL_RESCUE,
     POOL_DEPTHS,
-    POOL_EXPIRE
+    POOL_EXPIRE,
+    POOL_FORGET
 };
-#define POOL_CALLS 8
+#define POOL_CALLS 9
 
 /* Tasks that are due and that no live process runs; the one that waits for the longest time. */
 struct pool_unserved {
@@ -123,6 +126,7 @@ struct pool {
     atomic_llong oldest_age; /* ms that the oldest task is due which we could run */
     struct condition conditions[POOL_CALLS]; /* MySQL, as each kind of call finds it */
     struct condition clock;                  /* fails after leases that ended implausibly late */
+    struct condition destinations;           /* fails while a circuit breaker is open */
     struct pool_unserved unserved;
 };
 
@@ -185,5 +189,23 @@ int64_t pool_worker_step(void *worker, int64_t now_ms);
 
 /* Runs one task. Returns false if none waits. */
 bool pool_worker_run_one(struct pool_worker *worker, int64_t now_ms);
+
+/* When each call to the store is made again: after a failure not before its backoff has passed. The
+ * call's condition in the pool reports the failure to the log and to readiness. The dispatcher's.
+ */
+struct pool_calls {
+    struct pool *pool;
+    uint64_t *rng;
+    int64_t at_ms[POOL_CALLS]; /* earliest time of the next call */
+    struct backoff backoffs[POOL_CALLS];
+};
+
+/* pool and rng, the state of rng_next(), are borrowed. */
+void pool_calls_init(struct pool_calls *calls, struct pool *pool, uint64_t *rng);
+
+/* The call failed: calls->at_ms[call] is the end of its backoff. */
+void pool_call_failed(struct pool_calls *calls, enum pool_call call, enum rc rc,
+                      const struct err *err, int64_t now_ms);
+void pool_call_worked(struct pool_calls *calls, enum pool_call call, int64_t now_ms);
 
 #endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/retry.h"
 
+#include "outbox/retry/handler.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const owner_names[RETRY_OWNERS] = {
@@ -34,4 +39,183 @@ const char *task_state_name(enum task_state state)
                                                    [TASK_PARKED] = "parked"};
 
     return (unsigned)state < TASK_STATES ? names[state] : "unknown";
+}
+
+static bool word_allows(const char *word, size_t len, const char *name)
+{
+    if (len > 0 && word[len - 1] == '*')
+        return strncmp(word, name, len - 1) == 0;
+    return len > 0 && strlen(name) == len && memcmp(word, name, len) == 0;
+}
+
+bool retry_list_allows(const char *list, const char *name)
+{
+    while (*list) {
+        size_t len = strcspn(list, ",");
+
+        if (word_allows(list, len, name))
+            return true;
+        list += len + (list[len] != '\0');
+    }
+    return false;
+}
+
+enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    const char *at = list;
+
+    if (strlen(list) >= size)
+        return err_fail(err, RC_REJECT, 0, "%s is longer than %zu bytes", what, size - 1);
+    while (*at) {
+        size_t len = strspn(at, letters);
+
+        if (at[len] == '*')
+            len++;
+        if (len == 0 || (at[len] != ',' && at[len] != '\0') || (at[len] == ',' && !at[len + 1]))
+            return err_fail(err, RC_REJECT, 0,
+                            "%s takes names separated by commas, each of letters, digits and _.:-, "
+                            "or a prefix and *",
+                            what);
+        at += len + (at[len] == ',');
+    }
+    return RC_OK;
+}
+
+static enum group_decision decide_own(const struct retry_group *group, enum retry_owner origin,
+                                      struct err *err)
+{
+    if (!group || group->owner != origin || group->enabled)
+        return GROUP_OPEN;
+    err_set(err, "group %s is disabled", group->name);
+    return GROUP_CLOSED;
+}
+
+enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
+                                       enum retry_owner origin, const char *scene,
+                                       const char *handler, struct err *err)
+{
+    if (origin != OWNER_CLIENT)
+        return decide_own(group, origin, err);
+    if (!group) {
+        err_set(err, "there is no group %.64s: `tallybox retry group set` creates one", name);
+        return GROUP_CLOSED;
+    }
+    if (group->owner != OWNER_CLIENT) {
+        err_set(err, "group %s belongs to the %s", group->name, retry_owner_name(group->owner));
+        return GROUP_REFUSES;
+    }
+    if (!group->enabled) {
+        err_set(err, "group %s is disabled", group->name);
+        return GROUP_CLOSED;
+    }
+    if (!retry_list_allows(group->scenes, scene)) {
+        err_set(err, "group %s does not allow the scene %.64s", group->name, scene);
+        return GROUP_REFUSES;
+    }
+    if (!retry_list_allows(group->handlers, handler)) {
+        err_set(err, "group %s does not allow the handler %.32s", group->name, handler);
+        return GROUP_REFUSES;
+    }
+    return GROUP_OPEN;
+}
+
+static enum rc effect_check(void *ctx, const char *handler, const char *topic, struct err *err)
+{
+    const struct retry_group *group = ctx;
+
+    if (!retry_list_allows(group->handlers, handler))
+        return err_fail(err, RC_REJECT, 0, "group %s does not allow the handler %.32s", group->name,
+                        handler);
+    if (topic && !retry_list_allows(group->topics, topic))
+        return err_fail(err, RC_REJECT, 0, "group %s does not allow the topic %.249s", group->name,
+                        topic);
+    return RC_OK;
+}
+
+enum rc retry_group_check(const struct retry_group *group, const struct retry_handlers *all,
+                          const struct retry_handler *handler, const struct retry_job *job,
+                          struct err *err)
+{
+    /* Only read. */
+    void *ctx = (void *)(uintptr_t)group;
+
+    if (!handler || !handler->effects)
+        return RC_OK;
+    return handler->effects(all, job, effect_check, ctx, err);
+}
+
+const struct retry_handler *retry_find_handler(const struct retry_handlers *handlers,
+                                               const char *name)
+{
+    for (size_t i = 0; handlers && i < handlers->count; i++)
+        if (strcmp(handlers->list[i]->name, name) == 0)
+            return handlers->list[i];
+    return NULL;
+}
+
+/* A text that is no JSON object counts as empty: the retry role reports the one of a scene, and the
+ * one of the task has been checked. */
+static char *merge_options(const char *below, const char *above)
+{
+    json_t *all = json_loads(below, JSON_ALLOW_NUL, NULL);
+    json_t *more = above ? json_loads(above, JSON_ALLOW_NUL, NULL) : NULL;
+    char *text;
+
+    if (!json_is_object(all)) {
+        json_decref(all);
+        all = json_object();
+    }
+    if (json_is_object(more))
+        json_object_update(all, more);
+    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    json_decref(more);
+    return text;
+}
+
+static enum rc check_by_group(const struct retry_handlers *handlers, const struct retry_job *job,
+                              const char *handler_name, const struct retry_group *group,
+                              struct err *err)
+{
+    enum rc rc = RC_REJECT;
+
+    if (retry_group_decide(group, job->group, OWNER_CLIENT, job->scene, handler_name, err) ==
+        GROUP_OPEN)
+        rc = retry_group_check(group, handlers, retry_find_handler(handlers, handler_name), job,
+                               err);
+    if (rc == RC_REJECT)
+        err->code = RETRY_NOT_ALLOWED;
+    return rc;
+}
+
+enum rc retry_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
+                    enum retry_owner origin, const struct retry_group *group,
+                    const char *scene_options, struct err *err)
+{
+    const struct retry_handler *handler = retry_find_handler(handlers, task->handler);
+    struct retry_job job = {
+        .group = task->group ? task->group : RETRY_GROUP_DEFAULT,
+        .scene = task->scene,
+        .ordering_key = task->ordering_key,
+        .idempotency_key = task->idempotency_key ? task->idempotency_key : "",
+        .biz_no = task->biz_no,
+        .params = task->params,
+        .params_len = task->params_len,
+        .params_type = task->params_type ? task->params_type : "application/json",
+        .attempt = 1,
+    };
+    char *options = merge_options(scene_options, task->options);
+    enum rc rc = RC_OK;
+
+    if (!options)
+        return err_fail(err, RC_FATAL, 0, "no memory to check a task");
+    job.options = options;
+    if (origin == OWNER_CLIENT)
+        rc = check_by_group(handlers, &job, task->handler, group, err);
+    if (rc == RC_OK && handler && handler->check)
+        rc = handler->check(handlers, &job, err);
+    free(options);
+    return rc;
 }

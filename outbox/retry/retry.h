@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The public interface that appends a task to the retry queue inside the caller's transaction: if
- * it commits, the queue runs the task, now or at its time, and again by the rules of its scene; if
- * it does not commit, there is no task. Applications in other languages run one INSERT into
- * retry_task.
+/* The interface of the retry queue for other components. An application appends a task inside its
+ * own transaction: if it commits, the queue runs the task, now or at its time, and again by the
+ * rules of its scene; if it does not commit, there is no task. Applications in other languages run
+ * one INSERT into retry_task. Below are also the groups, which say who may append what, and the
+ * tasks as the API and the commands show them.
  *
  * Tasks of one group and ordering key run one at a time, in the order of their ids. One task is
- * active per group, scene and idempotency key. One thread at a time per db. */
+ * active per group, scene and idempotency key. The functions without a db are pure, and any thread
+ * may call them; the others are called by one thread at a time per db. */
 #ifndef OUTBOX_RETRY_RETRY_H
 #define OUTBOX_RETRY_RETRY_H
 
@@ -23,7 +25,7 @@
 #define RETRY_BIZ_NO_CHARS_MAX 64
 #define RETRY_OPTIONS_BYTES_MAX 65535
 #define RETRY_PARAMS_BYTES_MAX ((size_t)16 << 20)
-#define RETRY_GROUP_STANDARD "default"
+#define RETRY_GROUP_DEFAULT "default"
 
 /* The owner of a group and of a task (retry_task.origin). */
 enum retry_owner {
@@ -40,7 +42,7 @@ bool retry_owner_read(const char *name, size_t len, enum retry_owner *owner);
 struct db;
 
 struct retry_new_task {
-    const char *group; /* NULL: RETRY_GROUP_STANDARD */
+    const char *group; /* NULL: RETRY_GROUP_DEFAULT */
     const char *scene;
     const char *handler;
     const char *ordering_key;    /* NULL: no order */
@@ -124,7 +126,8 @@ struct retry_view {
     const char *origin;
     enum task_state state;
     int64_t attempts;
-    int64_t next_ms; /* since 1970, as all times here */
+    int64_t next_ms;     /* since 1970, as all times here */
+    int64_t exhausts_ms; /* when it will be exhausted if no attempt succeeds; 0: not foreseen */
     const char *reason_class;
     const char *reason;
     const char *owner;
@@ -187,5 +190,96 @@ struct retry_room {
 enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
                    size_t handler_count, struct retry_room *room, struct buf *options,
                    struct err *err);
+
+/* A group of tasks (a row of retry_group) has an owner, and its lists say which handlers, scenes
+ * and topics its tasks may use. Only a group that clients own takes tasks from an application or
+ * from the API; the groups of the relay and the consumer hold only the tasks of these roles.
+ *
+ * A list is words separated by commas: a name, a prefix followed by '*', or '*' for all; the empty
+ * list allows nothing. */
+#define RETRY_GROUPS_MAX 1024
+#define RETRY_GROUP_HANDLERS_SIZE 256 /* with the zero byte, as the columns are long */
+#define RETRY_GROUP_LIST_SIZE 1001
+
+struct retry_handler;
+struct retry_handlers;
+struct retry_job;
+
+struct retry_group {
+    char name[RETRY_NAME_BYTES_MAX + 1];
+    enum retry_owner owner;
+    bool enabled;
+    char handlers[RETRY_GROUP_HANDLERS_SIZE];
+    char scenes[RETRY_GROUP_LIST_SIZE];
+    char topics[RETRY_GROUP_LIST_SIZE]; /* of the handler kafka */
+};
+
+bool retry_list_allows(const char *list, const char *name);
+
+/* Checks that the text is a list of less than size bytes. RC_REJECT: err gives the reason after
+ * `what`. */
+enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err);
+
+enum group_decision {
+    GROUP_OPEN,    /* the task may run */
+    GROUP_CLOSED,  /* it waits: there is no such group, or it is disabled */
+    GROUP_REFUSES, /* the group's tasks may not do this */
+};
+
+/* Decides whether tasks of this origin, scene and handler may run. group NULL: the group has no
+ * row. Tasks of the relay and the consumer need no row: only their accounts may write such an
+ * origin. Unless the result is GROUP_OPEN, err gives the reason. */
+enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
+                                       enum retry_owner origin, const char *scene,
+                                       const char *handler, struct err *err);
+
+/* Checks that the group allows each handler and topic that this client's task would use, also in
+ * its steps. handler: the job's handler; NULL: it does not run here, and only its name is checked.
+ * RC_REJECT: err names what the group does not allow. RC_FATAL: no memory. */
+enum rc retry_group_check(const struct retry_group *group, const struct retry_handlers *all,
+                          const struct retry_handler *handler, const struct retry_job *job,
+                          struct err *err);
+
+/* NULL: there is no handler of this name. handlers may be NULL. */
+const struct retry_handler *retry_find_handler(const struct retry_handlers *handlers,
+                                               const char *name);
+
+/* err->code of retry_check() if the group does not allow the task. */
+#define RETRY_NOT_ALLOWED 403
+
+/* Checks whether a task could run as it is: whether its handler accepts its options and parameters
+ * and, for a client's task, whether its group allows its effects. scene_options: those of its
+ * scene, a JSON object or ""; the task's own options override them. A handler that is not in
+ * handlers checks nothing. RC_REJECT: err names the fault. RC_FATAL: no memory. */
+enum rc retry_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
+                    enum retry_owner origin, const struct retry_group *group,
+                    const char *scene_options, struct err *err);
+
+typedef enum rc (*retry_on_group)(void *ctx, const struct retry_group *group, struct err *err);
+
+/* Every group by name, RETRY_GROUPS_MAX at most; name: this one alone, or NULL. RC_RETRY, RC_FATAL:
+ * as db_query(). */
+enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
+                         struct err *err);
+
+/* Makes a group of clients, or changes one; a list that is NULL stays as it is, and is empty in a
+ * new group, but for scenes, which are all there. Doing it twice is harmless. *changed: it was
+ * otherwise before. RC_REJECT: the group is not the clients'. */
+enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
+                        const char *topics, bool *changed, struct err *err);
+
+/* RC_REJECT: there is no such group. */
+enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,
+                           struct err *err);
+
+/* Makes sure that the group of a role has its row. *owner: the owner in the row, which may differ
+ * from wanted. */
+enum rc retry_group_own(struct db *db, const char *name, enum retry_owner wanted,
+                        enum retry_owner *owner, struct err *err);
+
+/* Checks that clients own the groups of these tasks. RC_REJECT: err names the first task whose
+ * group has another owner. */
+enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tasks, size_t count,
+                                 struct err *err);
 
 #endif

@@ -10,8 +10,7 @@
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/shard_leases.h"
-#include "outbox/retry/store/retry_mysql.h"
+#include "outbox/retry/store/store_mysql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ struct retry {
     struct shard_leases leases;
     struct pool_worker *workers;
     struct store poll_store;
-    struct store beat_store;
+    struct store renew_store;
     struct lease_mysql lease_stores[RETRY_HANDLERS_MAX]; /* on one connection */
     char lease_groups[RETRY_HANDLERS_MAX][SHARD_LEASES_GROUP_SIZE];
     const char *shard_names[RETRY_HANDLERS_MAX][TASK_SHARDS];
@@ -66,19 +65,17 @@ static enum rc open_engines(struct retry *retry, struct err *err)
     const struct role_env *env = retry->env;
     bool compare_and_set = strcmp(env->settings->retry.claim, "compare_and_set") == 0;
     struct retry_store store;
-    enum rc rc =
-        retry_mysql_open(&retry->poll_store, env->settings, env->instance, compare_and_set, err);
+    enum rc rc = store_open(&retry->poll_store, env->settings, env->instance, compare_and_set, err);
 
     if (rc == RC_OK)
-        rc = retry_mysql_open(&retry->beat_store, env->settings, env->instance, compare_and_set,
-                              err);
+        rc = store_open(&retry->renew_store, env->settings, env->instance, compare_and_set, err);
     if (rc != RC_OK)
         return rc;
-    store = retry_mysql_ops(&retry->poll_store);
+    store = store_ops(&retry->poll_store);
     rc = dispatcher_init(&retry->dispatcher, &retry->pool, &store, os_random_u64(), err);
     if (rc != RC_OK)
         return rc;
-    store = retry_mysql_ops(&retry->beat_store);
+    store = store_ops(&retry->renew_store);
     return lease_renewer_init(&retry->renewer, &retry->pool, &store, os_random_u64(), err);
 }
 
@@ -105,7 +102,7 @@ static enum rc open_leases(struct retry *retry, struct err *err)
 {
     struct lease_store stores[RETRY_HANDLERS_MAX];
 
-    for (size_t i = 0; i < retry->handlers.all.count; i++) {
+    for (size_t i = 0; i < retry->handlers.handlers.count; i++) {
         enum rc rc = open_lease_store(retry, i, err);
 
         if (rc != RC_OK)
@@ -124,7 +121,7 @@ static enum rc open_loops(struct retry *retry, struct err *err)
                            &retry->dispatcher, stop, err);
 
     if (rc == RC_OK)
-        rc = loop_init(&retry->loops[LOOP_LEASE_RENEWER], "retry-beat", lease_renewer_step,
+        rc = loop_init(&retry->loops[LOOP_LEASE_RENEWER], "retry-renew", lease_renewer_step,
                        &retry->renewer, stop, err);
     if (rc == RC_OK)
         rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", shard_leases_step, &retry->leases,
@@ -160,8 +157,8 @@ static void retry_close(void *role)
     shard_leases_done(&retry->leases);
     lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);
-    retry_mysql_close(&retry->beat_store);
-    retry_mysql_close(&retry->poll_store);
+    store_close(&retry->renew_store);
+    store_close(&retry->poll_store);
     pool_done(&retry->pool);
     handler_list_close(&retry->handlers);
     free(retry);
@@ -179,7 +176,7 @@ static enum rc open_parts(struct retry *retry, struct err *err)
     enum rc rc = handler_list_open(&retry->handlers, env->handlers, &handler_env, err);
 
     if (rc == RC_OK)
-        rc = pool_init(&retry->pool, env->settings, &retry->handlers.all, err);
+        rc = pool_init(&retry->pool, env->settings, &retry->handlers.handlers, err);
     if (rc != RC_OK)
         return rc;
     retry->pool.wake_dispatcher = wake_dispatcher;
@@ -266,9 +263,9 @@ static void health_of_handlers(struct retry *retry, int64_t stale_ms, struct hea
 static void retry_health(void *role, struct health *health)
 {
     static const char *const names[POOL_CALLS] = {
-        [POOL_SCENES] = "scenes",     [POOL_LOOK] = "looking",    [POOL_CLAIM] = "claiming",
-        [POOL_FINISH] = "write-back", [POOL_BEAT] = "leases",     [POOL_RESCUE] = "rescue",
-        [POOL_DEPTHS] = "counting",   [POOL_EXPIRE] = "deadlines"};
+        [POOL_SCENES] = "scenes",     [POOL_LOOK] = "looking",     [POOL_CLAIM] = "claiming",
+        [POOL_FINISH] = "write-back", [POOL_BEAT] = "leases",      [POOL_RESCUE] = "rescue",
+        [POOL_DEPTHS] = "counting",   [POOL_EXPIRE] = "deadlines", [POOL_FORGET] = "done tasks"};
     struct retry *retry = role;
     int64_t age_ms = atomic_load(&retry->pool.oldest_age);
     int64_t stale_ms = retry->env->settings->admin.stale_ms;
@@ -332,7 +329,8 @@ static void retry_join(void *role)
 const struct role retry_role = {
     .name = "retry",
     .about = "Runs the tasks of retry_task by the rules of their scenes, and tries failed ones "
-             "again. Several processes share the work.",
+             "again. Several processes share the work. With an ACTION it shows and changes tasks, "
+             "scenes and groups: the actions stand at the end of this page.",
     .register_metrics = retry_metrics_register,
     .open = retry_open,
     .start = retry_start,
@@ -340,4 +338,5 @@ const struct role retry_role = {
     .join = retry_join,
     .close = retry_close,
     .sections = "mysql,sink,kafka,retry",
+    .beats = true,
 };

@@ -213,6 +213,6 @@ void retry_metrics_register(void)
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);
-    retry_metrics_of(RETRY_GROUP_STANDARD, "publish");
+    retry_metrics_of(RETRY_GROUP_DEFAULT, "publish");
     retry_metrics_shards("kafka");
 }

@@ -52,6 +52,7 @@ struct task_row {
     int64_t step;
     const void *step_result;
     size_t step_result_len;
+    int64_t scene_version; /* of its scene's row when the task was claimed; 0: it has no row */
 };
 
 /* What becomes of a task after an attempt. */
@@ -70,9 +71,12 @@ struct task_update {
     int64_t epoch; /* of the claim: with another epoch another process has the task */
     bool ordered;  /* it has an ordering key */
     enum task_end end;
-    bool keep; /* of TASK_END_DONE */
+    bool keep;       /* of TASK_END_DONE */
+    int64_t keep_ms; /* for so long; 0: until housekeeping deletes it */
     int64_t attempts;
     int64_t delay_ms;
+    int64_t exhausts_in_ms;   /* of TASK_END_AGAIN: until it is exhausted if no attempt succeeds;
+                                 RETRY_NOT_FORESEEN */
     const char *reason_class; /* "": it did not fail */
     const char *reason;
     const void *step_result;
@@ -99,6 +103,7 @@ struct scene_row {
     int64_t version;
 };
 
+#define RETRY_NOT_FORESEEN (-1)
 #define RETRY_ROLE "retry"     /* of its heartbeats */
 #define RETRY_CLASSES_MAX 4096 /* found by one search; the others follow in later searches */
 #define RETRY_SCENES_MAX 1024  /* rows of retry_scene; with more, nothing is claimed */
@@ -182,14 +187,18 @@ struct retry_store {
                       struct err *err);
 
     /* Renews the leases; lost[i] as in finish(). */
-    enum rc (*beat)(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                    int64_t lease_ms, bool *lost, struct err *err);
+    enum rc (*renew)(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                     int64_t lease_ms, bool *lost, struct err *err);
 
     /* Returns tasks whose lease has expired to the waiting state: they are due, and no attempt is
      * counted. *count: how many; rows_max means that there may be more. An implausible lease
      * (LEASE_LENGTHS_MAX) is shortened to its length from now instead; *shortened: how many. */
     enum rc (*rescue)(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
                       struct err *err);
+
+    /* Deletes from the history up to rows_max done tasks that were kept for long enough, with their
+     * attempts. *count: how many; rows_max means that there may be more. */
+    enum rc (*forget)(void *ctx, size_t rows_max, size_t *count, struct err *err);
 
     /* The handlers of the processes whose heartbeat is younger than lease_ms; a handler may be
      * reported several times. */

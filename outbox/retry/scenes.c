@@ -10,6 +10,134 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROOM_MIN 16
+
+void groups_done(struct groups *groups)
+{
+    free(groups->list);
+    free(groups->coming);
+    memset(groups, 0, sizeof(*groups));
+}
+
+void groups_begin(struct groups *groups)
+{
+    groups->coming_count = 0;
+}
+
+enum rc groups_take(struct groups *groups, const struct retry_group *group, struct err *err)
+{
+    if (groups->coming_count == groups->coming_room) {
+        size_t room = groups->coming_room > 0 ? 2 * groups->coming_room : ROOM_MIN;
+        struct retry_group *coming = realloc(groups->coming, room * sizeof(*coming));
+
+        if (!coming)
+            return err_fail(err, RC_FATAL, 0, "no memory for %zu groups of tasks", room);
+        groups->coming = coming;
+        groups->coming_room = room;
+    }
+    groups->coming[groups->coming_count++] = *group;
+    return RC_OK;
+}
+
+static int compare_names(const void *one, const void *other)
+{
+    const struct retry_group *a = one;
+    const struct retry_group *b = other;
+
+    return strcmp(a->name, b->name);
+}
+
+static bool group_is_same(const struct retry_group *one, const struct retry_group *other)
+{
+    return strcmp(one->name, other->name) == 0 && one->owner == other->owner &&
+           one->enabled == other->enabled && strcmp(one->handlers, other->handlers) == 0 &&
+           strcmp(one->scenes, other->scenes) == 0 && strcmp(one->topics, other->topics) == 0;
+}
+
+bool groups_end(struct groups *groups)
+{
+    struct retry_group *list = groups->list;
+    size_t count = groups->count;
+    size_t room = groups->room;
+
+    groups->list = groups->coming;
+    groups->count = groups->coming_count;
+    groups->room = groups->coming_room;
+    groups->coming = list;
+    groups->coming_room = room;
+    groups->coming_count = 0;
+    if (groups->count > 0)
+        qsort(groups->list, groups->count, sizeof(*groups->list), compare_names);
+    for (size_t i = 0; i < count && i < groups->count; i++)
+        if (!group_is_same(&list[i], &groups->list[i]))
+            return true;
+    return count != groups->count;
+}
+
+static const struct retry_group *find_group(const struct groups *groups, const char *name)
+{
+    size_t from = 0;
+
+    for (size_t to = groups->count; from < to;) {
+        size_t middle = from + (to - from) / 2;
+        int order = strcmp(groups->list[middle].name, name);
+
+        if (order == 0)
+            return &groups->list[middle];
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+static enum group_decision decide_kind(const struct groups *groups, const struct kind *kind,
+                                       struct err *err)
+{
+    const char *name = kind->scene->group;
+
+    return retry_group_decide(find_group(groups, name), name, kind->origin, kind->scene->name,
+                              kind->handler_name, err);
+}
+
+void groups_update_kind(const struct groups *groups, struct kind *kind)
+{
+    struct err err = {0};
+    enum group_decision decision = decide_kind(groups, kind, &err);
+
+    if (decision == kind->group_decision)
+        return;
+    kind->group_decision = decision;
+    if (decision == GROUP_OPEN)
+        log_event(LOG_INFO, "group_opened", "group=%s scene=%s handler=%s", kind->scene->group,
+                  kind->scene->name, kind->handler_name);
+    else
+        log_error(LOG_WARN, decision == GROUP_CLOSED ? "group_closed" : "group_refuses", &err,
+                  "group=%s scene=%s handler=%s tasks=%s", kind->scene->group, kind->scene->name,
+                  kind->handler_name, decision == GROUP_CLOSED ? "wait" : "refused");
+}
+
+bool groups_are_closed(const struct groups *groups, const struct task_class *class)
+{
+    struct err err;
+
+    return retry_group_decide(find_group(groups, class->group), class->group, class->origin,
+                              class->scene, class->handler, &err) == GROUP_CLOSED;
+}
+
+enum rc groups_check(const struct groups *groups, const struct kind *kind,
+                     const struct retry_handlers *all, const struct retry_job *job, struct err *err)
+{
+    enum group_decision decision = decide_kind(groups, kind, err);
+
+    if (decision != GROUP_OPEN)
+        return decision == GROUP_CLOSED ? RC_RETRY : RC_REJECT;
+    if (kind->origin != OWNER_CLIENT)
+        return RC_OK;
+    return retry_group_check(find_group(groups, kind->scene->group), all, kind->handler, job, err);
+}
+
 #define TASK_BYTES_GUESS 4096
 #define PART_MS 60000
 
@@ -131,9 +259,9 @@ static void set_policy(struct scene *scene, struct policy *policy)
 }
 
 /* Sets the policy of a scene without a row. */
-static enum rc set_standard_policy(struct scene *scene, struct err *err)
+static enum rc set_default_policy(struct scene *scene, struct err *err)
 {
-    const char *json = strcmp(scene->name, SCENE_PUBLISH) == 0 ? SCENE_PUBLISH_POLICY : "";
+    const char *json = strcmp(scene->name, SCENE_PUBLISH) == 0 ? POLICY_PUBLISH : "";
     struct policy policy;
     enum rc rc = policy_parse(&policy, json, strlen(json), err);
 
@@ -167,7 +295,7 @@ static struct scene *make_scene(struct scenes *scenes, const char *group, const 
     memcpy(scene->name, name, strlen(name));
     scene->bucket_seen_ms = now_ms;
     fair_scene_init(&scene->fair);
-    if (set_standard_policy(scene, NULL) != RC_OK) {
+    if (set_default_policy(scene, NULL) != RC_OK) {
         free_scene(scene);
         return NULL;
     }
@@ -232,11 +360,11 @@ static enum rc set_texts(struct scene *scene, const struct scene_row *row, struc
         policy_done(&policy);
         return rc;
     }
-    /* The relay's own scene has a standard policy of its own, which a row without a policy
+    /* The relay's own scene has a default policy of its own, which a row without a policy
      * keeps. */
     if (!*json && strcmp(scene->name, SCENE_PUBLISH) == 0) {
         policy_done(&policy);
-        return set_standard_policy(scene, err);
+        return set_default_policy(scene, err);
     }
     set_policy(scene, &policy);
     return RC_OK;
@@ -302,14 +430,15 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
     set_paused(scene, row->paused);
     scene->has_row = true;
     scene->row_hash = hash;
+    scene->version = row->version;
     scene->pass = scenes->pass;
     return RC_OK;
 }
 
-/* The row was deleted: the standard holds again. */
+/* The row was deleted: the default policy holds again. */
 static enum rc reset_scene(struct scene *scene, struct err *err)
 {
-    enum rc rc = set_standard_policy(scene, err);
+    enum rc rc = set_default_policy(scene, err);
 
     if (rc == RC_OK)
         rc = set_options(scene, NULL, err);
@@ -319,6 +448,7 @@ static enum rc reset_scene(struct scene *scene, struct err *err)
         set_fault(scene, NULL);
     set_paused(scene, false);
     scene->has_row = false;
+    scene->version = 0;
     return RC_OK;
 }
 
@@ -331,6 +461,7 @@ enum rc scenes_end(struct scenes *scenes, struct err *err)
         for (struct scene *scene = scenes->chains[i]; scene && rc == RC_OK; scene = scene->next) {
             if (scene->has_row && scene->pass != scenes->pass)
                 rc = reset_scene(scene, err);
+            scene->stale = false;
             scenes->faulty += scene->faulty;
             metric_set(&scene->metrics->paused, scene->paused || scene->faulty);
         }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the dispatcher knows of scenes and kinds of tasks: the policy, options and rate of each
- * scene, and for each kind (a handler in a scene) whether this process runs it. A scene without a
- * row has the standard policy. A scene whose row cannot be parsed is paused and keeps its previous
+/* What the dispatcher knows of scenes, kinds and groups of tasks: the policy, options and rate of
+ * each scene; for each kind (a handler in a scene) whether this process runs it, and whether its
+ * tasks run, wait because their group is unknown or disabled, or are refused because their group
+ * does not allow them (outbox/retry/retry.h has the rules). A scene without a
+ * row has the default policy. A scene whose row cannot be parsed is paused and keeps its previous
  * policy for the tasks in flight. Only the dispatcher's thread calls these functions. */
 #ifndef OUTBOX_RETRY_SCENES_H
 #define OUTBOX_RETRY_SCENES_H
@@ -9,10 +11,9 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/fair_queue.h"
-#include "outbox/retry/group.h"
-#include "outbox/retry/policy/bucket.h"
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/pool.h"
+#include "outbox/retry/retry.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/retry_ops.h"
 
@@ -28,14 +29,15 @@
 
 /* The relay's refused rows. */
 #define SCENE_PUBLISH "publish"
-#define SCENE_PUBLISH_POLICY "{\"stop\": [], \"exhausted\": \"block\"}"
 
 struct scene {
     char group[TASK_NAME_SIZE];
     char name[TASK_NAME_SIZE];
     bool has_row;
     uint64_t row_hash;
-    uint64_t pass; /* of scenes_begin() in which its row was seen */
+    int64_t version; /* of its row; 0: it has none */
+    bool stale;      /* a claim found another version: nothing is claimed before the next reading */
+    uint64_t pass;   /* of scenes_begin() in which its row was seen */
     bool paused;
     bool faulty; /* its row cannot be understood */
     bool known;  /* policy is one */
@@ -124,5 +126,37 @@ int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t 
  * RC_REJECT: the task's options are no JSON object. RC_FATAL: no memory. */
 enum rc scene_options(const struct scene *scene, const char *options, size_t len,
                       struct buf *scratch, const char **text, struct err *err);
+
+/* The groups of tasks. */
+struct groups {
+    struct retry_group *list; /* by name */
+    size_t count;
+    size_t room;
+    struct retry_group *coming; /* of the reading that is under way */
+    size_t coming_count;
+    size_t coming_room;
+};
+
+void groups_done(struct groups *groups);
+
+/* A reading of retry_group: begin, take each row, end. The previous rows apply until groups_end(),
+ * also if it is never called. groups_take(): RC_FATAL: no memory. groups_end(): true when a group
+ * was added, removed or changed. */
+void groups_begin(struct groups *groups);
+enum rc groups_take(struct groups *groups, const struct retry_group *group, struct err *err);
+bool groups_end(struct groups *groups);
+
+/* Updates kind->group_decision and logs a change. */
+void groups_update_kind(const struct groups *groups, struct kind *kind);
+
+/* Returns whether the tasks of this class wait for their group. */
+bool groups_are_closed(const struct groups *groups, const struct task_class *class);
+
+/* Checks whether a claimed task of the kind may run. RC_REJECT: err names what its group does not
+ * allow, as the reason of a failed attempt. RC_RETRY: its group was closed since the claim.
+ * RC_FATAL: no memory. */
+enum rc groups_check(const struct groups *groups, const struct kind *kind,
+                     const struct retry_handlers *all, const struct retry_job *job,
+                     struct err *err);
 
 #endif

@@ -39,7 +39,7 @@ static struct slot *take_slot(struct task_slots *slots, int64_t id)
     slot->id = id;
     slot->epoch = 0;
     atomic_store(&slot->valid_until_ms, 0);
-    slot->beat_at_ms = INT64_MAX; /* not before the claim is known to have worked */
+    slot->renew_at_ms = INT64_MAX; /* not before the claim is known to have worked */
     slot->lost = false;
     slot->writing = false;
     pthread_mutex_unlock(&slots->pool->lock);
@@ -82,11 +82,11 @@ static size_t len_or_zero(const char *text)
 static void refuse_run(struct slot *slot, enum rc rc, const struct err *err)
 {
     slot->handler = NULL;
-    slot->attempt.err = *err;
-    slot->attempt.source = FAULT_PLAIN;
-    slot->attempt.fault = FAULT_REFUSED;
-    slot->attempt.delay_ms = ATTEMPT_NO_DELAY;
-    slot->attempt.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
+    slot->attempt_result.err = *err;
+    slot->attempt_result.source = FAULT_PLAIN;
+    slot->attempt_result.fault = FAULT_REFUSED;
+    slot->attempt_result.delay_ms = ATTEMPT_NO_DELAY;
+    slot->attempt_result.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
 }
 
 static void fill_job(struct slot *slot, const struct task_row *row, const char *options)
@@ -133,8 +133,9 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     slot->refusals = 0;
     slot->tried = false;
     slot->paid = false;
+    slot->stale = row->scene_version != kind->scene->version;
     slot->took_ms = 0;
-    memset(&slot->attempt, 0, sizeof(slot->attempt));
+    memset(&slot->attempt_result, 0, sizeof(slot->attempt_result));
 }
 
 /* If the handler names no destination, the tasks of its kind share one. */
@@ -154,6 +155,15 @@ static enum rc fill_destination(struct task_slots *slots, struct slot *slot, str
         return err_fail(err, RC_RETRY, 0, "no memory for the task's destination");
     slot->breaker_open = &slot->destination->open;
     return RC_OK;
+}
+
+/* Invariant: no task runs, and none ends, by a policy or options that were replaced before it was
+ * claimed: the task returns to the table, and is claimed again after the scenes were read. */
+static enum rc refuse_stale(struct task_slots *slots, struct slot *slot, struct err *err)
+{
+    slot->kind->scene->stale = true;
+    slots->stale_scene = true;
+    return err_fail(err, RC_RETRY, 0, "its scene has changed since this process read it");
 }
 
 static void fill_slot(struct task_slots *slots, struct slot *slot, const struct task_row *row,
@@ -181,6 +191,8 @@ static void fill_slot(struct task_slots *slots, struct slot *slot, const struct 
     } else {
         fill_job(slot, row, options);
     }
+    if (slot->stale)
+        rc = refuse_stale(slots, slot, &err);
     if (rc == RC_OK)
         rc = groups_check(slots->groups, kind, slots->pool->handlers, &slot->job, &err);
     slots->bytes += (int64_t)bytes->len;

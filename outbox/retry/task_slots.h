@@ -9,7 +9,6 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/destinations.h"
-#include "outbox/retry/groups.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
 #include "outbox/retry/scenes.h"
@@ -34,6 +33,7 @@ struct task_slots {
     struct slot **index; /* of tasks in flight by id, chains */
     size_t index_mask;
     int64_t bytes;                /* of all tasks in flight */
+    bool stale_scene;             /* a claim found one; the dispatcher clears it */
     struct claimed_task *claimed; /* by the claim under way */
     size_t claimed_count;
     struct buf scratch;

@@ -19,7 +19,7 @@
 
 static enum fault_class classify_fault(const struct slot *slot)
 {
-    const struct attempt_result *attempt = &slot->attempt;
+    const struct attempt_result *attempt = &slot->attempt_result;
 
     if (attempt->source == FAULT_PLAIN)
         return attempt->fault;
@@ -40,12 +40,12 @@ static void report_to_breaker(struct writeback *writeback, struct slot *slot, in
             destination_learned_nothing(destination);
         return;
     }
-    switch (slot->attempt.end) {
+    switch (slot->attempt_result.end) {
     case ATTEMPT_FAILED:
         if (classify_fault(slot) != FAULT_REFUSED)
-            destinations_failed(&writeback->slots->destinations, destination, &slot->attempt.err,
-                                now_ms, rng_next(writeback->rng));
-        else if (slot->attempt.source != FAULT_PLAIN)
+            destinations_failed(&writeback->slots->destinations, destination,
+                                &slot->attempt_result.err, now_ms, rng_next(writeback->rng));
+        else if (slot->attempt_result.source != FAULT_PLAIN)
             destinations_worked(&writeback->slots->destinations, destination, now_ms);
         else if (slot->probe)
             destination_learned_nothing(destination);
@@ -66,8 +66,8 @@ static void count_attempt(struct slot *slot)
 {
     struct retry_scene_metrics *metrics = slot->kind->scene->metrics;
 
-    if (slot->tried || slot->attempt.end != ATTEMPT_CUT)
-        metric_add(&metrics->attempts[slot->attempt.end], 1);
+    if (slot->tried || slot->attempt_result.end != ATTEMPT_CUT)
+        metric_add(&metrics->attempts[slot->attempt_result.end], 1);
     if (slot->tried)
         metric_observe_us(&metrics->seconds, slot->took_ms * 1000);
 }
@@ -131,11 +131,21 @@ static void put_callback(struct slot *slot, const struct policy_callback *callba
 
 static void put_reason(struct slot *slot, enum fault_class fault, const char *why)
 {
-    const char *text = slot->attempt.err.text;
+    const char *text = slot->attempt_result.err.text;
 
     snprintf(slot->reason, sizeof(slot->reason), "%s%s%s", why, *why && *text ? ": " : "", text);
     slot->update.reason = slot->reason;
     slot->update.reason_class = fault_class_name(fault);
+}
+
+/* A time keeps the tasks of clients only: the API shows no others. */
+static void keep_done(struct slot *slot)
+{
+    int64_t keep_ms = slot->kind->scene->policy.keep_done_ms;
+
+    slot->update.keep =
+        keep_ms == POLICY_KEEP || (keep_ms > 0 && slot->kind->origin == OWNER_CLIENT);
+    slot->update.keep_ms = keep_ms == POLICY_KEEP ? 0 : keep_ms;
 }
 
 static void end_done(struct slot *slot)
@@ -143,7 +153,7 @@ static void end_done(struct slot *slot)
     const struct policy *policy = &slot->kind->scene->policy;
     struct task_update *update = &slot->update;
 
-    if (slot->attempt.more_steps) {
+    if (slot->attempt_result.more_steps) {
         /* Each step has all its attempts. */
         update->end = TASK_END_STEP;
         update->attempts = 0;
@@ -152,8 +162,20 @@ static void end_done(struct slot *slot)
         return;
     }
     update->end = TASK_END_DONE;
-    update->keep = policy->keep_done;
+    keep_done(slot);
     put_callback(slot, &policy->on_done, "done");
+}
+
+/* The operator of a task that fails is told when it will be exhausted. */
+static void foresee_end(struct slot *slot, int64_t database_ms)
+{
+    struct task_update *update = &slot->update;
+    const struct policy_task task = {update->attempts, slot->made_ms};
+    int64_t at_ms =
+        policy_foresee_ms(&slot->kind->scene->policy, &task, database_ms + update->delay_ms);
+
+    if (at_ms != POLICY_NOT_FORESEEN)
+        update->exhausts_in_ms = at_ms > database_ms ? at_ms - database_ms : 0;
 }
 
 static void end_again(struct slot *slot, const struct decision *decision, int64_t database_ms)
@@ -162,7 +184,8 @@ static void end_again(struct slot *slot, const struct decision *decision, int64_
 
     update->end = TASK_END_AGAIN;
     update->delay_ms = decision->next_ms > database_ms ? decision->next_ms - database_ms : 0;
-    if (slot->attempt.end == ATTEMPT_FAILED)
+    foresee_end(slot, database_ms);
+    if (slot->attempt_result.end == ATTEMPT_FAILED)
         put_reason(slot, classify_fault(slot), "");
     else
         put_reason(slot, FAULT_TRANSIENT, "");
@@ -172,7 +195,7 @@ static void end_exhausted(struct writeback *writeback, struct slot *slot, const 
                           int64_t now_ms)
 {
     enum fault_class fault =
-        slot->attempt.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
+        slot->attempt_result.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
 
     put_reason(slot, fault, why);
     slot->update.end = choose_exhausted_end(slot);
@@ -189,6 +212,7 @@ static void put_task_off(struct slot *slot, int64_t now_ms)
     update->end = TASK_END_AGAIN;
     update->outcome = NULL;
     update->delay_ms = destination_put_off_ms(slot->destination, now_ms);
+    foresee_end(slot, now_ms + slot->database_ahead_ms);
     update->reason_class = fault_class_name(FAULT_TRANSIENT);
     snprintf(slot->reason, sizeof(slot->reason), "the circuit breaker of %.100s is open: %s",
              slot->destination->name, slot->destination->why);
@@ -218,10 +242,10 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
 /* The task did not begin before its deadline. No attempt is counted. */
 static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
-    err_set(&slot->attempt.err, "it did not begin within %" PRId64 " ms",
+    err_set(&slot->attempt_result.err, "it did not begin within %" PRId64 " ms",
             slot->kind->scene->policy.age_ms_max);
-    slot->attempt.source = FAULT_PLAIN;
-    slot->attempt.fault = FAULT_TRANSIENT;
+    slot->attempt_result.source = FAULT_PLAIN;
+    slot->attempt_result.fault = FAULT_TRANSIENT;
     slot->update.outcome = NULL;
     return_token(slot);
     end_exhausted(writeback, slot, "deadline", now_ms);
@@ -230,19 +254,19 @@ static void expire_task(struct writeback *writeback, struct slot *slot, int64_t 
 static void decide_update(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     const struct policy_task task = {slot->attempts, slot->made_ms};
-    const struct policy_attempt attempt = {slot->attempt.end, classify_fault(slot),
-                                           slot->attempt.delay_ms};
+    const struct policy_attempt attempt = {slot->attempt_result.end, classify_fault(slot),
+                                           slot->attempt_result.delay_ms};
     int64_t database_ms = now_ms + slot->database_ahead_ms;
     struct decision decision = policy_decide(&slot->kind->scene->policy, &task, &attempt,
                                              database_ms, rng_next(writeback->rng));
 
     slot->update.attempts = decision.attempts;
-    if (slot->attempt.end == ATTEMPT_CUT && !slot->tried && task_slot_is_expired(slot, now_ms) &&
-        !atomic_load(&writeback->pool->leaving)) {
+    if (slot->attempt_result.end == ATTEMPT_CUT && !slot->tried && !slot->stale &&
+        task_slot_is_expired(slot, now_ms) && !atomic_load(&writeback->pool->leaving)) {
         expire_task(writeback, slot, now_ms);
         return;
     }
-    if (slot->attempt.end == ATTEMPT_CUT) {
+    if (slot->attempt_result.end == ATTEMPT_CUT) {
         give_task_back(writeback, slot, now_ms);
         return;
     }
@@ -263,9 +287,9 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
  * counted. */
 static void uncount_stopped_attempt(const struct writeback *writeback, struct slot *slot)
 {
-    if (slot->attempt.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
+    if (slot->attempt_result.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
         classify_fault(slot) != FAULT_REFUSED)
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
 }
 
 /* Drops the updates of tasks whose lease was lost. */
@@ -372,6 +396,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
              err->text);
     update->end = TASK_END_AGAIN;
     update->delay_ms = REFUSED_DELAY_MS;
+    update->exhausts_in_ms = RETRY_NOT_FORESEEN;
     update->reason_class = fault_class_name(FAULT_OURS);
     update->reason = slot->reason;
     update->outcome = attempt_end_name(ATTEMPT_FAILED);
@@ -379,7 +404,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
     update->step_result = NULL;
     update->step_result_len = 0;
     update->callback_scene = NULL;
-    store_calls_worked(writeback->calls, POOL_FINISH, now_ms);
+    pool_call_worked(writeback->calls, POOL_FINISH, now_ms);
 }
 
 static size_t count_to_write(const struct writeback *writeback)
@@ -415,7 +440,7 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
         free_written(writeback, count, now_ms);
         if (writeback->write_alone > 0)
             writeback->write_alone--;
-        store_calls_worked(writeback->calls, POOL_FINISH, now_ms);
+        pool_call_worked(writeback->calls, POOL_FINISH, now_ms);
         return true;
     case RC_REJECT:
         if (count > 1)
@@ -428,12 +453,12 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
         break;
     }
     mark_commit_unknown(writeback, count);
-    store_calls_failed(writeback->calls, POOL_FINISH, rc, &err, now_ms);
+    pool_call_failed(writeback->calls, POOL_FINISH, rc, &err, now_ms);
     return false;
 }
 
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
-                       const struct retry_store *store, struct store_calls *calls, uint64_t *rng,
+                       const struct retry_store *store, struct pool_calls *calls, uint64_t *rng,
                        struct err *err)
 {
     size_t count = slots->pool->slot_count;
@@ -469,8 +494,9 @@ void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_m
         .ordered = slot->job.ordering_key != NULL,
         .reason_class = "",
         .reason = "",
-        .outcome = attempt_end_name(slot->attempt.end),
+        .outcome = attempt_end_name(slot->attempt_result.end),
         .took_ms = slot->took_ms,
+        .exhausts_in_ms = RETRY_NOT_FORESEEN,
     };
     count_attempt(slot);
     report_to_breaker(writeback, slot, now_ms);

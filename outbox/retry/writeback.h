@@ -10,7 +10,6 @@
 #include "common/err.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
-#include "outbox/retry/store_calls.h"
 #include "outbox/retry/task_slots.h"
 
 #include <stdbool.h>
@@ -21,7 +20,7 @@ struct writeback {
     struct pool *pool;
     struct task_slots *slots;
     const struct retry_store *store; /* only its finish */
-    struct store_calls *calls;
+    struct pool_calls *calls;
     uint64_t *rng;
     struct slot **decided; /* to be written */
     size_t decided_count;
@@ -34,7 +33,7 @@ struct writeback {
 
 /* RC_FATAL: no memory. All pointers are borrowed; rng is the state of rng_next(). */
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
-                       const struct retry_store *store, struct store_calls *calls, uint64_t *rng,
+                       const struct retry_store *store, struct pool_calls *calls, uint64_t *rng,
                        struct err *err);
 /* A zeroed struct may be passed, too. */
 void writeback_done(struct writeback *writeback);

@@ -51,32 +51,33 @@ static bool tasks_are_on(const struct settings *settings)
     return strcmp(settings->api.tasks, "on") == 0;
 }
 
-static bool token_has_scope(const struct http_scopes *scopes, enum api_scope scope)
+static bool token_has_scope(const struct http_scopes *scopes, enum api_route_scope scope)
 {
     switch (scope) {
-    case API_SCOPE_VOTES:
+    case API_ROUTE_SCOPE_VOTES:
         return http_scopes_have(scopes, HTTP_SCOPE_VOTES);
-    case API_SCOPE_READ:
+    case API_ROUTE_SCOPE_READ:
         return http_scopes_have(scopes, HTTP_SCOPE_READ);
-    case API_SCOPE_TASKS:
+    case API_ROUTE_SCOPE_TASKS:
         return scopes->group_count > 0;
-    case API_SCOPES:
+    case API_ROUTE_SCOPES:
         break;
     }
     return false;
 }
 
 /* False: the token lacks the route's scope, which has been answered. */
-static bool check_scope(const struct api *api, struct http_request *http, enum api_scope scope)
+static bool check_scope(const struct api *api, struct http_request *http,
+                        enum api_route_scope scope)
 {
     struct request_fault fault;
 
-    if (scope == API_SCOPE_TASKS && !tasks_are_on(api->config.settings))
+    if (scope == API_ROUTE_SCOPE_TASKS && !tasks_are_on(api->config.settings))
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE,
                           "tasks over HTTP are off; api.tasks = on allows them");
     else if (!token_has_scope(http_scopes(http), scope))
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope %s",
-                          api_scope_name(scope));
+                          api_route_scope_name(scope));
     else
         return true;
     api_answer_fault(http, &fault, 0);
@@ -291,10 +292,12 @@ enum rc api_open(struct api **out, const struct api_config *config, struct err *
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     api->config = *config;
     rc = http_open(&api->server, &http, on_request, on_refuse, api, err);
-    if (rc != RC_OK)
-        free(api);
-    else
+    if (rc == RC_OK) {
         *out = api;
+        return RC_OK;
+    }
+    err_wrap(err, "api.listen");
+    free(api);
     return rc;
 }
 

@@ -4,7 +4,7 @@
  *
  * HEAD works as GET; OPTIONS names the methods of a path. An array is answered with 200 even if all
  * its items are bad: an error stands in the place of each bad item. Every error is JSON
- * (producer/http/request_fault.h). 429 and 503 carry Retry-After, and the same request may be sent
+ * (producer/http/request_json.h). 429 and 503 carry Retry-After, and the same request may be sent
  * again: voting is idempotent. A 503 with the code "unavailable" means that nothing was done; with
  * "timeout" the message says whether the votes may have been counted.
  *
@@ -24,7 +24,7 @@ struct retry_handlers;
 
 struct api_config {
     const struct settings *settings;       /* [api]; borrowed until the close */
-    struct queue *votes;                   /* commit_request; borrowed, as reads */
+    struct queue *votes;                   /* committer_request; borrowed, as reads */
     struct queue *reads;                   /* totals_request */
     struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */

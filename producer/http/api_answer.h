@@ -6,11 +6,11 @@
 #include "common/buf.h"
 #include "common/http/http.h"
 #include "common/metrics.h"
-#include "producer/http/request_fault.h"
+#include "producer/http/request_json.h"
 #include "producer/queue.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
-#include "producer/vote/commit.h"
+#include "producer/vote/committer.h"
 
 #include <stdint.h>
 
@@ -46,7 +46,7 @@ struct api_pending_kind {
 struct api_pending {
     union {
         struct queue_entry entry;
-        struct commit_request votes;
+        struct committer_request votes;
         struct totals_request totals;
         struct task_intake_request tasks;
     } request; /* first */

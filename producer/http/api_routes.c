@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/http/api_routes.h"
 
-#include "producer/http/api_tasks.h"
-#include "producer/http/api_votes.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +13,7 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/votes",
         .handle = api_get_votes,
-        .scope = API_SCOPE_READ,
+        .scope = API_ROUTE_SCOPE_READ,
         .parameters = BIT(API_VOTER_ID) | BIT(API_CONTENT_IDS),
         .required = BIT(API_CONTENT_IDS),
         .operation = "readTotals",
@@ -29,7 +26,7 @@ const struct api_route api_routes[] = {
         .method = "POST",
         .path = "/v1/votes",
         .handle = api_post_votes,
-        .scope = API_SCOPE_VOTES,
+        .scope = API_ROUTE_SCOPE_VOTES,
         .body_max_at = BODY_MAX,
         .operation = "vote",
         .summary = "One vote or an array of votes",
@@ -44,7 +41,7 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/contents/{id}/votes",
         .handle = api_get_content,
-        .scope = API_SCOPE_READ,
+        .scope = API_ROUTE_SCOPE_READ,
         .parameters = BIT(API_VOTER_ID),
         .operation = "readTotal",
         .summary = "The total of one content",
@@ -56,7 +53,7 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,
-        .scope = API_SCOPE_TASKS,
+        .scope = API_ROUTE_SCOPE_TASKS,
         .parameters = BIT(API_BIZ_NO) | BIT(API_SCENE) | BIT(API_GROUP) | BIT(API_STATE) |
                       BIT(API_LIMIT) | BIT(API_AFTER),
         .operation = "findTasks",
@@ -68,7 +65,7 @@ const struct api_route api_routes[] = {
         .method = "POST",
         .path = "/v1/tasks",
         .handle = api_post_tasks,
-        .scope = API_SCOPE_TASKS,
+        .scope = API_ROUTE_SCOPE_TASKS,
         .body_max_at = BODY_MAX,
         .operation = "submitTasks",
         .summary = "One task or an array of tasks for the retry queue",
@@ -85,7 +82,7 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/tasks/{id}",
         .handle = api_get_task,
-        .scope = API_SCOPE_TASKS,
+        .scope = API_ROUTE_SCOPE_TASKS,
         .operation = "readTask",
         .summary = "One task with its attempts, also after it has ended",
         .description = "A task of another group than those of the token does not exist for it.",
@@ -97,12 +94,12 @@ const struct api_route api_routes[] = {
 
 const size_t api_route_count = COUNT(api_routes);
 
-const char *api_scope_name(enum api_scope scope)
+const char *api_route_scope_name(enum api_route_scope scope)
 {
-    static const char *const names[API_SCOPES] = {
-        [API_SCOPE_VOTES] = "votes",
-        [API_SCOPE_READ] = "read",
-        [API_SCOPE_TASKS] = "tasks:GROUP",
+    static const char *const names[API_ROUTE_SCOPES] = {
+        [API_ROUTE_SCOPE_VOTES] = "votes",
+        [API_ROUTE_SCOPE_READ] = "read",
+        [API_ROUTE_SCOPE_TASKS] = "tasks:GROUP",
     };
 
     return names[scope];

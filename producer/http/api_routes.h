@@ -11,9 +11,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The scope that a token needs. API_SCOPE_TASKS is tasks:GROUP for any group; the handler checks
+/* The scope that a route needs; common/http/tokens.h has the scopes that a token gives.
+ * API_ROUTE_SCOPE_TASKS is tasks:GROUP for any group; the handler checks
  * the group itself. */
-enum api_scope { API_SCOPE_VOTES, API_SCOPE_READ, API_SCOPE_TASKS, API_SCOPES };
+enum api_route_scope {
+    API_ROUTE_SCOPE_VOTES,
+    API_ROUTE_SCOPE_READ,
+    API_ROUTE_SCOPE_TASKS,
+    API_ROUTE_SCOPES
+};
 
 enum api_parameter {
     API_VOTER_ID,
@@ -46,7 +52,7 @@ struct api_route {
     const char *path;   /* {id} stands for one segment that is not empty */
     /* Answers the call, at once or later; the call itself lasts until the return. */
     void (*handle)(const struct api_config *config, const struct api_call *call);
-    enum api_scope scope;
+    enum api_route_scope scope;
     /* The limit of the body: offset in struct settings of an int64_t in bytes. 0: the route takes
      * no body. A body is always application/json. */
     size_t body_max_at;
@@ -64,12 +70,21 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
+/* The handlers: api_votes.c and api_tasks.c. They run on the HTTP server's thread and only put the
+ * request into a queue. */
+void api_post_votes(const struct api_config *config, const struct api_call *call);
+void api_get_votes(const struct api_config *config, const struct api_call *call);
+void api_get_content(const struct api_config *config, const struct api_call *call);
+void api_post_tasks(const struct api_config *config, const struct api_call *call);
+void api_get_tasks(const struct api_config *config, const struct api_call *call);
+void api_get_task(const struct api_config *config, const struct api_call *call);
+
 /* The table: routes of one path stand together, in the order of their methods in Allow. */
 extern const struct api_route api_routes[];
 extern const size_t api_route_count;
 
 /* The names of the scopes and of the query parameters; static. */
-const char *api_scope_name(enum api_scope scope);
+const char *api_route_scope_name(enum api_route_scope scope);
 const char *api_parameter_name(enum api_parameter parameter);
 
 /* What the table says of a request. */

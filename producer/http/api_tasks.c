@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/http/api_tasks.h"
+#include "producer/http/api_routes.h"
 
 #include "producer/http/api_answer.h"
-#include "producer/http/api_routes.h"
 #include "producer/serve_metrics.h"
-#include "producer/task/task_check.h"
 #include "producer/task/task_json.h"
 
 #include <errno.h>
@@ -92,7 +90,7 @@ static void put_call(const struct api_config *config, struct task_call *call)
 
 static const char *group_of(const struct task_item *item)
 {
-    return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
+    return item->task.group ? item->task.group : RETRY_GROUP_DEFAULT;
 }
 
 /* Marks the tasks that the token or this program does not allow. */
@@ -110,7 +108,7 @@ static void check_items(const struct api_config *config, struct task_call *call)
             request_fault_set(&item->fault, REQUEST_FAULT_NO_SCOPE,
                               "this token lacks the scope tasks:%.64s", group_of(item));
             field = "group";
-        } else if (!task_check_known(config->handlers, item->task.handler)) {
+        } else if (!task_intake_knows_handler(config->handlers, item->task.handler)) {
             request_fault_set(&item->fault, REQUEST_FAULT_OUT_OF_RANGE,
                               "there is no handler of this name");
             field = "handler";

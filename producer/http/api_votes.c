@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "producer/http/api_votes.h"
-
-#include "common/list.h"
-#include "producer/http/api_answer.h"
 #include "producer/http/api_routes.h"
+
+#include "common/id.h"
+#include "common/text.h"
+#include "producer/http/api_answer.h"
 #include "producer/serve_metrics.h"
-#include "producer/vote/vote_id.h"
 #include "producer/vote/vote_json.h"
 
 #include <string.h>
@@ -83,8 +82,8 @@ static const struct api_pending_kind votes_kind = {
 
 static void put_votes(const struct api_config *config, struct vote_call *call)
 {
-    struct commit_request *request = &call->pending.request.votes;
-    size_t shard = commit_shard_of(call->votes.items, call->votes.item_count, config->shards);
+    struct committer_request *request = &call->pending.request.votes;
+    size_t shard = committer_shard_of(call->votes.items, call->votes.item_count, config->shards);
 
     if (shard == SIZE_MAX)
         shard = queue_shard_least(config->votes);
@@ -186,10 +185,10 @@ static bool read_voter(const struct api_call *call, int64_t *voter_id)
     const char *text = call->parameters[API_VOTER_ID];
 
     *voter_id = 0;
-    if (!text || vote_id_parse(text, strlen(text), voter_id))
+    if (!text || id_parse_number(text, strlen(text), voter_id))
         return true;
     api_answer_bad(call->http, REQUEST_FAULT_OUT_OF_RANGE, "voterId",
-                   "voterId must be a number, " VOTE_ID_RANGE);
+                   "voterId must be a number, " ID_NUMBER_RANGE);
     return false;
 }
 
@@ -199,9 +198,9 @@ void api_get_content(const struct api_config *config, const struct api_call *api
     int64_t voter_id;
     int64_t id;
 
-    if (!vote_id_parse(api_call->id, strlen(api_call->id), &id)) {
+    if (!id_parse_number(api_call->id, strlen(api_call->id), &id)) {
         api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL,
-                       "the content id in the path must be a number, " VOTE_ID_RANGE);
+                       "the content id in the path must be a number, " ID_NUMBER_RANGE);
         return;
     }
     if (!read_voter(api_call, &voter_id))
@@ -220,7 +219,7 @@ static bool read_ids(struct totals_call *call, const char *list)
     for (size_t i = 0; i < call->pending.request.totals.count; i++) {
         const char *id = list_next(&list, ',', &len);
 
-        if (!id || !vote_id_parse(id, len, &call->rows[i].content_id))
+        if (!id || !id_parse_number(id, len, &call->rows[i].content_id))
             return false;
     }
     return true;
@@ -252,5 +251,5 @@ void api_get_votes(const struct api_config *config, const struct api_call *api_c
     }
     api_pending_free(&call->pending);
     api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, "contentIds",
-                   "contentIds must be numbers, " VOTE_ID_RANGE ", separated by commas");
+                   "contentIds must be numbers, " ID_NUMBER_RANGE ", separated by commas");
 }

@@ -3,7 +3,7 @@
 
 #include "common/options.h"
 #include "producer/http/api_routes.h"
-#include "producer/http/request_fault.h"
+#include "producer/http/request_json.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -303,7 +303,7 @@ static void put_operation(struct buf *out, const struct api_route *route)
     buf_print(out, ":\n      operationId: %s\n", route->operation);
     put_line(out, "      summary: ", route->summary);
     put_line(out, "      description: ", route->description);
-    buf_print(out, "      security: [{bearer: [\"%s\"]}]\n", api_scope_name(route->scope));
+    buf_print(out, "      security: [{bearer: [\"%s\"]}]\n", api_route_scope_name(route->scope));
     put_parameters(out, route);
     if (route->body)
         buf_print(out,

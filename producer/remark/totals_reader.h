@@ -5,9 +5,9 @@
 #define PRODUCER_REMARK_TOTALS_READER_H
 
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
+#include "producer/producer_ops.h"
 #include "producer/queue.h"
-#include "producer/remark/totals_ops.h"
 
 #include <stddef.h>
 #include <stdint.h>

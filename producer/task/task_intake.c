@@ -2,9 +2,8 @@
 #include "producer/task/task_intake.h"
 
 #include "common/log.h"
+#include "outbox/retry/handler.h"
 #include "producer/serve_metrics.h"
-#include "producer/task/task_check.h"
-#include "producer/task/task_json.h"
 #include "producer/worker.h"
 
 #include <inttypes.h>
@@ -13,12 +12,14 @@
 #include <string.h>
 
 #define SCENES_MAX 64
+#define HANDLERS_MAX 32
 
 /* What the database holds of a scene and its group, and until when it is used. */
 struct cached_scene {
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
     int64_t until_ms; /* 0: nothing has been read */
+    uint64_t request; /* in which it was read */
     struct retry_room room;
     struct retry_group group_row;
     bool has_group;
@@ -31,7 +32,8 @@ struct task_intake {
     struct task_intake_request *request; /* NULL: none */
     struct cached_scene scenes[SCENES_MAX];
     size_t scene_next; /* the next one to be replaced */
-    const char *names[TASK_HANDLERS_MAX];
+    uint64_t requests; /* number of the request */
+    const char *names[HANDLERS_MAX];
     size_t name_count;
     struct retry_new_task tasks[TASK_ITEMS_MAX];
     struct retry_ticket tickets[TASK_ITEMS_MAX];
@@ -46,7 +48,7 @@ static void set_request(void *ctx, struct queue_entry **entries, size_t count)
 
 static const char *find_group(const struct task_item *item)
 {
-    return item->task.group ? item->task.group : RETRY_GROUP_STANDARD;
+    return item->task.group ? item->task.group : RETRY_GROUP_DEFAULT;
 }
 
 static struct cached_scene *find_cached_scene(struct task_intake *intake,
@@ -80,6 +82,7 @@ static enum rc read_scene(struct task_intake *intake, const struct task_item *it
     *out = scene;
     if (scene->until_ms > now_ms)
         return RC_OK;
+    scene->request = intake->requests;
     buf_reset(&scene->options);
     rc = store->room(store->ctx, scene->group, scene->scene, intake->names, intake->name_count,
                      &scene->room, &scene->options, err);
@@ -87,6 +90,16 @@ static enum rc read_scene(struct task_intake *intake, const struct task_item *it
         rc = store->group(store->ctx, scene->group, &scene->group_row, &scene->has_group, err);
     scene->until_ms = rc == RC_OK ? now_ms + TASK_INTAKE_ROOM_MS : 0;
     return rc;
+}
+
+static size_t list_handler_names(const struct retry_handlers *handlers,
+                                 const char *names[HANDLERS_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; handlers && i < handlers->count && count < HANDLERS_MAX; i++)
+        names[count++] = handlers->list[i]->name;
+    return count;
 }
 
 static void refuse_item(struct task_intake_request *request, size_t index,
@@ -102,7 +115,31 @@ static void refuse_item(struct task_intake_request *request, size_t index,
         request_fault_at(&item->fault, at);
 }
 
-/* Checks whether the task is accepted. RC_OK also if it is not: the item is bad then. */
+static enum rc check_by_scene(struct task_intake *intake, const struct task_item *item,
+                              struct cached_scene *scene, struct err *fault)
+{
+    return retry_check(intake->config.handlers, &item->task, OWNER_CLIENT,
+                       scene->has_group ? &scene->group_row : NULL, buf_text(&scene->options),
+                       fault);
+}
+
+/* Reads a scene again before its time has passed. Its count still has the tasks of this request
+ * that were accepted and are not in the table yet. */
+static enum rc read_scene_again(struct task_intake *intake, const struct task_item *item,
+                                struct cached_scene **scene, struct err *err)
+{
+    int64_t pending = (*scene)->room.pending;
+    enum rc rc;
+
+    (*scene)->until_ms = intake->config.clock_ms();
+    rc = read_scene(intake, item, scene, err);
+    if (rc == RC_OK && (*scene)->room.pending < pending)
+        (*scene)->room.pending = pending;
+    return rc;
+}
+
+/* Checks whether the task is accepted. RC_OK also if it is not: the item is bad then. A scene or
+ * group that was read for an earlier request refuses nothing: it may have been changed since. */
 static enum rc check_item(struct task_intake *intake, size_t index, struct cached_scene **scene,
                           struct err *err)
 {
@@ -114,12 +151,17 @@ static enum rc check_item(struct task_intake *intake, size_t index, struct cache
 
     if (rc != RC_OK)
         return rc;
-    rc = task_check(intake->config.handlers, &item->task,
-                    (*scene)->has_group ? &(*scene)->group_row : NULL, buf_text(&(*scene)->options),
-                    &fault);
+    rc = check_by_scene(intake, item, *scene, &fault);
+    if (rc == RC_REJECT && (*scene)->request != intake->requests) {
+        rc = read_scene_again(intake, item, scene, err);
+        if (rc != RC_OK)
+            return rc;
+        rc = check_by_scene(intake, item, *scene, &fault);
+    }
     if (rc == RC_REJECT) {
         refuse_item(request, index,
-                    fault.code == TASK_NOT_ALLOWED ? REQUEST_FAULT_NO_SCOPE : REQUEST_FAULT_REFUSED,
+                    fault.code == RETRY_NOT_ALLOWED ? REQUEST_FAULT_NO_SCOPE
+                                                    : REQUEST_FAULT_REFUSED,
                     fault.text);
     } else if (rc != RC_OK) {
         *err = fault;
@@ -159,6 +201,7 @@ static enum rc submit_tasks(struct task_intake *intake, struct err *err)
     size_t count = 0;
     enum rc rc = RC_OK;
 
+    intake->requests++;
     for (size_t i = 0; rc == RC_OK && i < request->count; i++) {
         struct cached_scene *scene;
 
@@ -346,6 +389,11 @@ static const struct worker_ops ops = {
     .collided = database_collided,
 };
 
+bool task_intake_knows_handler(const struct retry_handlers *handlers, const char *name)
+{
+    return !handlers || retry_find_handler(handlers, name) != NULL;
+}
+
 enum rc task_intake_open(struct task_intake **out, const struct task_intake_config *config,
                          struct err *err)
 {
@@ -367,7 +415,7 @@ enum rc task_intake_open(struct task_intake **out, const struct task_intake_conf
     if (!intake)
         return err_fail(err, RC_FATAL, 0, "no memory for a task intake");
     intake->config = *config;
-    intake->name_count = task_check_names(config->handlers, intake->names);
+    intake->name_count = list_handler_names(config->handlers, intake->names);
     rc = worker_init(&intake->worker, &worker, err);
     if (rc != RC_OK)
         free(intake);

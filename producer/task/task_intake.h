@@ -7,10 +7,10 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
+#include "producer/producer_ops.h"
 #include "producer/queue.h"
-#include "producer/task/task_item.h"
-#include "producer/task/task_ops.h"
+#include "producer/task/task_json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +47,9 @@ struct task_intake_config {
     uint64_t (*rng)(void);                 /* os_random_u64() */
     struct stop *stop;                     /* of the process */
 };
+
+/* Whether there is a handler of this name. handlers NULL: any name is accepted. Any thread. */
+bool task_intake_knows_handler(const struct retry_handlers *handlers, const char *name);
 
 struct task_intake;
 

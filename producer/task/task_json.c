@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/task/task_json.h"
 
-#include "common/base64.h"
-#include "common/utf8.h"
-#include "producer/http/json_split.h"
+#include "common/text.h"
+#include "producer/http/request_json.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  * scene and handler are required; group, orderingKey, idempotencyKey, bizNo, options (an object),
  * params (any JSON value, kept as its text) or paramsBase64, paramsType and delayMs are optional.
  * The answer is {"id":17,"existed":false}, an array for an array, in the same order. In an array a
- * bad item fails alone, and an error (producer/http/request_fault.h) stands in its place. Pure; any
+ * bad item fails alone, and an error (producer/http/request_json.h) stands in its place. Pure; any
  * thread. */
 #ifndef PRODUCER_TASK_TASK_JSON_H
 #define PRODUCER_TASK_TASK_JSON_H
@@ -14,10 +14,26 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/retry.h"
-#include "producer/task/task_item.h"
+#include "producer/http/request_json.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct json_t;
+
+/* Tasks in one request. */
+#define TASK_ITEMS_MAX 1000
+
+/* A task between its request, the database and the answer. */
+struct task_item {
+    struct retry_new_task task; /* points into the next ones */
+    struct json_t *tree;
+    char *options;
+    struct buf params;
+    bool bad; /* it is refused for the reason in fault */
+    struct request_fault fault;
+    struct retry_ticket ticket; /* of an accepted task */
+};
 
 struct task_json {
     bool array;

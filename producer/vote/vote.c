@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/id.h"
 #include "common/log.h"
+#include "outbox/lanes.h"
 #include "schema/vote_event.h"
 
 #include <assert.h>

@@ -7,8 +7,7 @@
 #define PRODUCER_VOTE_VOTE_H
 
 #include "common/err.h"
-#include "producer/vote/vote_ops.h"
-#include "producer/vote/vote_row.h"
+#include "producer/producer_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

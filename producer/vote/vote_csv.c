@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/vote/vote_csv.h"
 
-#include "common/utf8.h"
-#include "producer/vote/vote_id.h"
+#include "common/id.h"
+#include "common/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,7 +160,7 @@ static enum vote_csv_found read_header(struct vote_csv *csv)
 static bool read_value(enum vote_csv_column column, const struct field *field, int64_t *value)
 {
     if (column != VOTE_CSV_VOTING)
-        return vote_id_parse(field->text, field->len, value);
+        return id_parse_number(field->text, field->len, value);
     if (field->len != 1 || (*field->text != '0' && *field->text != '1'))
         return false;
     *value = *field->text - '0';
@@ -185,7 +185,7 @@ static enum vote_csv_found read_vote(struct vote_csv *csv, struct vote_csv_vote 
         if (read_value(column, &fields[i], &values[column]))
             continue;
         return fail_line(csv, VOTE_CSV_BAD, "%s must be %s, not \"%.*s\"", names[column],
-                         column == VOTE_CSV_VOTING ? "0 or 1" : "a number, " VOTE_ID_RANGE,
+                         column == VOTE_CSV_VOTING ? "0 or 1" : "a number, " ID_NUMBER_RANGE,
                          limit_shown(&fields[i]), fields[i].text);
     }
     *vote = (struct vote_csv_vote){

@@ -2,7 +2,7 @@
 #include "producer/vote/vote_json.h"
 
 #include "common/id.h"
-#include "producer/http/json_split.h"
+#include "producer/http/request_json.h"
 
 #include <jansson.h>
 #include <math.h>

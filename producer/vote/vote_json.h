@@ -10,14 +10,14 @@
  *
  * eventId is the event of the last change of this vote, so a repeat has the id of the first
  * request; null if there never was one. In an array a bad item fails alone, and an error
- * (producer/http/request_fault.h) stands in its place. Pure; any thread. */
+ * (producer/http/request_json.h) stands in its place. Pure; any thread. */
 #ifndef PRODUCER_VOTE_VOTE_JSON_H
 #define PRODUCER_VOTE_VOTE_JSON_H
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "producer/http/request_fault.h"
-#include "producer/vote/vote_row.h"
+#include "producer/http/request_json.h"
+#include "producer/producer_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,20 +1,5 @@
 -- side: outbox
--- The writers' side: the tables that a vote changes in its own transaction, and the outbox.
-
-CREATE TABLE vote_state (
-    voter_id   BIGINT     NOT NULL,
-    content_id BIGINT     NOT NULL,
-    voting     TINYINT    NOT NULL COMMENT '1 = votes for it, 0 = took the vote back',
-    version    BIGINT     NOT NULL COMMENT 'changes so far',
-    event_id   BINARY(16) NOT NULL COMMENT 'the event of the last change: makes a repeated COMMIT harmless',
-    PRIMARY KEY (voter_id, content_id)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'the last vote of each voter on each content';
-
-CREATE TABLE vote_count (
-    content_id BIGINT NOT NULL,
-    votes      BIGINT NOT NULL COMMENT 'exact total at commit',
-    PRIMARY KEY (content_id)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'totals; the row lock orders the votes of a content';
+-- The outbox, its lanes, and the leases and heartbeats of the processes.
 
 CREATE TABLE outbox (
     seq           BIGINT      NOT NULL AUTO_INCREMENT,
@@ -57,5 +42,6 @@ CREATE TABLE instance (
     started_at   DATETIME(3)  NOT NULL,
     seen_at      DATETIME(3)  NOT NULL,
     scene_change BIGINT       NOT NULL DEFAULT 0 COMMENT 'of a retry process: the retry_scene_change that it has in force',
+    admin        VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'URL of its admin server; empty: none',
     PRIMARY KEY (name, role)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'heartbeats of the running processes';

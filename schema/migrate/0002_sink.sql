@@ -1,6 +1,15 @@
 -- side: sink
 -- The readers' side: the insert-only log of votes, totals, the progress of consumers, and remark.
 
+CREATE TABLE installation (
+    id   TINYINT     NOT NULL COMMENT 'always 1',
+    name VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'random; part of the default name of the consumer group',
+    PRIMARY KEY (id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'one row: which installation this is';
+
+INSERT INTO installation (id, name)
+VALUES (1, SUBSTRING(SHA2(CONCAT(RAND(), RAND(), UTC_TIMESTAMP(6), CONNECTION_ID()), 256), 1, 8));
+
 CREATE TABLE vote_document (
     id          BIGINT      NOT NULL AUTO_INCREMENT,
     gmt_create  DATETIME(3) NOT NULL COMMENT 'when the vote was committed, UTC',

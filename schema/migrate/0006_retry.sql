@@ -60,6 +60,7 @@ CREATE TABLE retry_task (
     parent_id       BIGINT       NULL COMMENT 'the task that this one is the callback of',
     step            INT          NOT NULL DEFAULT 0,
     step_result     LONGBLOB     NULL COMMENT 'what the step before gave',
+    exhausts_at     DATETIME(3)  NULL COMMENT 'when it will be exhausted if no attempt succeeds until then; NULL: not foreseen',
     origin          VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'who made it: client, relay or consumer; applications have no right to write it',
     created_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     age_from        DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'the deadline of its scene counts from here: it was made, or a person had it tried again',
@@ -111,10 +112,12 @@ CREATE TABLE retry_task_history (
     outcome         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, exhausted or cancelled',
     ended_at        DATETIME(3)  NOT NULL,
     requeued_as     BIGINT       NULL COMMENT 'the task that a person made of it',
+    keep_until      DATETIME(3)  NULL COMMENT 'a retry process deletes it then; NULL: housekeeping does',
     PRIMARY KEY (id),
     KEY ix_retry_task_history_ended (ended_at),
     KEY ix_retry_task_history_biz (biz_no, id),
-    KEY ix_retry_task_history_scene (task_group, scene, id)
+    KEY ix_retry_task_history_scene (task_group, scene, id),
+    KEY ix_retry_task_history_keep (keep_until)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'tasks that came to an end and are worth keeping';
 
 CREATE TABLE retry_attempt (
@@ -124,7 +127,7 @@ CREATE TABLE retry_attempt (
     owner        VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'instance that made it',
     step         INT          NOT NULL,
     took_ms      BIGINT       NOT NULL,
-    outcome      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, failed, snoozed or rejected',
+    outcome      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'done, failed, snoozed or rejected; edited: by an operator',
     reason_class VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     reason       VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     PRIMARY KEY (id),

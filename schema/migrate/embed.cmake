@@ -37,9 +37,9 @@ foreach(name IN LISTS FILES)
   list(APPEND versions ${version})
 
   file(STRINGS "${FOLDER}/${name}" first LIMIT_COUNT 1)
-  if(NOT first MATCHES "^-- side: (outbox|sink)$")
+  if(NOT first MATCHES "^-- side: (outbox|votes|sink)$")
     message(FATAL_ERROR
-            "schema/migrate/${name}: the first line is not `-- side: outbox` or `-- side: sink`")
+            "schema/migrate/${name}: the first line is not `-- side: outbox`, `-- side: votes` or `-- side: sink`")
   endif()
   string(TOUPPER "${CMAKE_MATCH_1}" side)
   file(SHA256 "${FOLDER}/${name}" sha256)

@@ -1,21 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate/grants.h"
 
-#include "schema/migrate/migration.h"
-#include "schema/migrate/target.h"
+#include "common/text.h"
+#include "schema/migrate/migrate.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Placeholders in the file for the names of this installation. */
 #define OUTBOX_SIDE "outbox_side."
+#define VOTES_SIDE "votes_side."
 #define SINK_SIDE "sink_side."
 #define API_LANE "api_lane"
 #define RELAY_LANE "relay_lane"
 
 #define LINE_SIZE 512
 #define LANE_SIZE 80
+#define ROLE_SIZE 32
+
+/* The role most like the one that was asked for. */
+struct likely_role {
+    struct nearest nearest;
+    char name[ROLE_SIZE]; /* a copy of the word that nearest holds */
+};
 
 /* One walk through the file for one database. */
 struct walk {
@@ -25,6 +32,14 @@ struct walk {
     const struct migrate_target *target;
     struct buf comment; /* written before the first statement under it */
     bool has_grants;    /* the paragraph, in the file */
+    unsigned sides;     /* of the target, without what is left out */
+
+    /* For one role only. */
+    const char *role;           /* NULL: all */
+    char now[ROLE_SIZE];        /* the role of the paragraph; empty: before its first line */
+    struct likely_role *likely; /* is offered each role */
+    struct buf names;           /* of the tables: SELECT 'a' AS name UNION SELECT 'b' */
+    struct buf reads;           /* SELECT 1 FROM d.a LIMIT 0 for each of them */
 };
 
 /* Whether this part has the statement already: it comes twice if both sides are one database. */
@@ -62,12 +77,47 @@ static void put_database(struct buf *sql, const char *name, bool whole)
     buf_char(sql, '`');
 }
 
+static void put_literal(struct buf *sql, const char *text)
+{
+    buf_char(sql, '\'');
+    for (; *text; text++) {
+        if (*text == '\'' || *text == '\\')
+            buf_char(sql, *text);
+        buf_char(sql, *text);
+    }
+    buf_char(sql, '\'');
+}
+
+/* Keeps the name of a table that the role needs. */
+static void add_table(struct walk *walk, const char *table, size_t len)
+{
+    struct buf name = {0};
+    bool is_first = walk->names.len == 0;
+
+    buf_print(&name, "'%.*s'", (int)len, table);
+    if (name.failed || strstr(buf_text(&walk->names), buf_text(&name))) {
+        walk->out->failed |= name.failed;
+        buf_done(&name);
+        return;
+    }
+    buf_print(&walk->names, "%s%s%s", is_first ? "SELECT " : " UNION SELECT ", buf_text(&name),
+              is_first ? " AS name" : "");
+    buf_text_put(&walk->reads, is_first ? "(SELECT 1 FROM " : " UNION ALL (SELECT 1 FROM ");
+    put_database(&walk->reads, walk->target->settings->database, false);
+    buf_print(&walk->reads, ".%.*s LIMIT 0)", (int)len, table);
+    buf_done(&name);
+}
+
 /* line: "GRANT ... ON <side>", then what follows the side, with lane in place of a lane's word. */
 static void put_grant(struct walk *walk, const char *line, size_t head_len, const char *rest,
                       const char *lane, size_t word_len)
 {
     struct buf sql = {0};
 
+    if (walk->role && lane)
+        add_table(walk, lane, strlen(lane));
+    else if (walk->role && *rest != '*')
+        add_table(walk, rest, strcspn(rest, " "));
     buf_put(&sql, line, head_len);
     put_database(&sql, walk->target->settings->database, *rest == '*');
     buf_char(&sql, '.');
@@ -115,24 +165,47 @@ static void put_side(struct walk *walk, const char *line, const char *at, const 
         put_grant(walk, line, head_len, rest, NULL, 0);
 }
 
+static const struct side_word {
+    const char *word;
+    enum migration_side side;
+} side_words[] = {
+    {OUTBOX_SIDE, MIGRATION_OUTBOX}, {VOTES_SIDE, MIGRATION_VOTES}, {SINK_SIDE, MIGRATION_SINK}};
+
 /* A statement that names no side is for the server of the outbox. */
 static void put_grant_line(struct walk *walk, const char *line)
 {
-    const char *outbox = strstr(line, OUTBOX_SIDE);
-    const char *sink = strstr(line, SINK_SIDE);
     struct buf sql = {0};
 
-    if (sink) {
-        if (walk->target->sides & MIGRATION_SINK)
-            put_side(walk, line, sink, SINK_SIDE);
-    } else if (walk->target->sides & MIGRATION_OUTBOX) {
-        if (outbox) {
-            put_side(walk, line, outbox, OUTBOX_SIDE);
-            return;
-        }
+    for (size_t i = 0; i < sizeof(side_words) / sizeof(side_words[0]); i++) {
+        const char *at = strstr(line, side_words[i].word);
+
+        if (!at)
+            continue;
+        if (walk->sides & side_words[i].side)
+            put_side(walk, line, at, side_words[i].word);
+        return;
+    }
+    if (walk->sides & MIGRATION_OUTBOX) {
         buf_print(&sql, "%s\n", line);
         put_statement(walk, &sql);
         buf_done(&sql);
+    }
+}
+
+/* The first line of a role's paragraph is "-- role: ...". */
+static void read_role(struct walk *walk, const char *line)
+{
+    size_t len = strspn(line + 3, "abcdefghijklmnopqrstuvwxyz_");
+
+    if (walk->now[0] || !begins_with(line, "-- ") || line[3 + len] != ':' || len >= ROLE_SIZE)
+        return;
+    snprintf(walk->now, sizeof(walk->now), "%.*s", (int)len, line + 3);
+    if (!walk->likely)
+        return;
+    nearest_offer(&walk->likely->nearest, walk->now);
+    if (walk->likely->nearest.word == walk->now) {
+        memcpy(walk->likely->name, walk->now, sizeof(walk->now));
+        walk->likely->nearest.word = walk->likely->name;
     }
 }
 
@@ -140,6 +213,11 @@ static void put_grant_line(struct walk *walk, const char *line)
  * its comment. */
 static void walk_line(struct walk *walk, const char *line)
 {
+    read_role(walk, line);
+    if (line[0] == '\0')
+        walk->now[0] = '\0';
+    if (walk->role && strcmp(walk->now, walk->role) != 0)
+        return;
     if (begins_with(line, "GRANT ")) {
         walk->has_grants = true;
         put_grant_line(walk, line);
@@ -169,18 +247,111 @@ static void walk_file(struct walk *walk)
     }
 }
 
-void grants_put(struct buf *out, const struct settings *settings)
+void grants_put(struct buf *out, const struct settings *settings, bool outbox_only)
 {
     struct migrate_target targets[MIGRATE_TARGETS_MAX];
     size_t count = migrate_targets(settings, targets);
 
+    if (outbox_only)
+        count = 1;
     for (size_t i = 0; i < count; i++) {
-        struct walk walk = {.out = out, .settings = settings, .target = &targets[i]};
+        struct walk walk = {
+            .out = out, .settings = settings, .target = &targets[i], .sides = targets[i].sides};
 
+        if (outbox_only)
+            walk.sides = MIGRATION_OUTBOX;
         if (count > 1)
             buf_print(out, "%s-- On the %s.\n", i > 0 ? "\n" : "", targets[i].place);
         walk.from = out->len;
         walk_file(&walk);
         buf_done(&walk.comment);
     }
+}
+
+/* Two statements that change nothing: the first tells what is missing, the second then ends the
+ * client with an error, before the account exists or has a part of its rights. */
+static void put_guard(struct buf *out, const struct walk *walk, bool outbox_only)
+{
+    const char *database = walk->target->settings->database;
+
+    if (walk->names.len == 0)
+        return;
+    buf_text_put(out, "SELECT CONCAT('missing in database ', ");
+    put_literal(out, database);
+    buf_print(out,
+              ", ': ', GROUP_CONCAT(name ORDER BY name SEPARATOR ', '), ': run `tallybox migrate "
+              "up%s` first, then this again%s') AS 'tallybox migrate grants' FROM (",
+              outbox_only ? " --only outbox" : "",
+              outbox_only ? "" : "; for a database without vote tables add --only outbox");
+    buf_put(out, walk->names.data, walk->names.len);
+    buf_text_put(out, ") AS wanted WHERE name NOT IN (SELECT table_name FROM "
+                      "information_schema.tables WHERE table_schema = ");
+    put_literal(out, database);
+    buf_text_put(out, ") HAVING COUNT(*) > 0;\n");
+    buf_put(out, walk->reads.data, walk->reads.len);
+    buf_text_put(out, ";\n");
+}
+
+static void put_account(struct buf *out, const struct grants_choice *choice)
+{
+    if (!choice->password)
+        return;
+    buf_print(out, "CREATE USER 'tallybox_%s'@'%%' IDENTIFIED BY ", choice->role);
+    put_literal(out, choice->password);
+    buf_text_put(out, ";\n");
+}
+
+/* Statements of a database that the role does not use are none. */
+static void put_role_part(struct buf *out, struct walk *walk, const struct grants_choice *choice)
+{
+    struct buf part = {0};
+
+    walk->out = &part;
+    walk_file(walk);
+    if (part.len > 0) {
+        const char *grants = strstr(buf_text(&part), "GRANT ");
+        size_t comment_len = grants ? (size_t)(grants - part.data) : 0;
+
+        buf_print(out, "-- On the %s.\n", walk->target->place);
+        buf_put(out, part.data, comment_len);
+        if (walk->names.len > 0)
+            buf_text_put(out, "-- Run this as an administrator, after `tallybox migrate up`.\n");
+        put_guard(out, walk, choice->outbox_only);
+        put_account(out, choice);
+        buf_put(out, part.data + comment_len, part.len - comment_len);
+    }
+    out->failed |= part.failed || walk->names.failed || walk->reads.failed;
+    buf_done(&part);
+    buf_done(&walk->comment);
+    buf_done(&walk->names);
+    buf_done(&walk->reads);
+}
+
+enum rc grants_put_role(struct buf *out, const struct settings *settings,
+                        const struct grants_choice *choice, struct err *err)
+{
+    struct migrate_target targets[MIGRATE_TARGETS_MAX];
+    size_t count = migrate_targets(settings, targets);
+    struct likely_role likely = {.nearest = {.typed = choice->role}};
+    size_t before = out->len;
+
+    for (size_t i = 0; i < count; i++) {
+        struct walk walk = {.settings = settings,
+                            .target = &targets[i],
+                            .sides = targets[i].sides,
+                            .role = choice->role,
+                            .likely = &likely};
+
+        if (choice->outbox_only)
+            walk.sides &= MIGRATION_OUTBOX;
+        put_role_part(out, &walk, choice);
+    }
+    if (out->failed || out->len > before)
+        return RC_OK;
+    if (likely.nearest.word && strcmp(likely.name, choice->role) != 0)
+        return err_fail(err, RC_REJECT, 0, "there is no role \"%s\": did you mean \"%s\"?",
+                        choice->role, likely.name);
+    return err_fail(err, RC_REJECT, 0,
+                    "there is no role \"%s\"; `tallybox migrate grants` shows all of them",
+                    choice->role);
 }

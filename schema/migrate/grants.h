@@ -6,7 +6,9 @@
 
 #include "common/buf.h"
 #include "common/config/settings.h"
+#include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* schema/migrate/grants.sql, compiled in. */
@@ -14,7 +16,20 @@ extern const unsigned char grants_sql[];
 extern const size_t grants_sql_len;
 
 /* Appends the statements for the databases, api.lane_count and the lanes of the settings, one
- * part for each server where there are two. out->failed: no memory. */
-void grants_put(struct buf *out, const struct settings *settings);
+ * part for each server where there are two. outbox_only: nothing on the vote tables. out->failed:
+ * no memory. */
+void grants_put(struct buf *out, const struct settings *settings, bool outbox_only);
+
+struct grants_choice {
+    const char *role;     /* as in grants.sql: "relay" */
+    bool outbox_only;     /* nothing on the vote tables */
+    const char *password; /* creates the account with it; NULL: the account exists */
+};
+
+/* Appends the statements for the account of one role, in an order in which nothing is changed when
+ * a table is missing: the client shows what to do first. RC_REJECT: there is no such role; err
+ * names the nearest one. out->failed: no memory. */
+enum rc grants_put_role(struct buf *out, const struct settings *settings,
+                        const struct grants_choice *choice, struct err *err);
 
 #endif

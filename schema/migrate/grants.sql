@@ -1,6 +1,9 @@
--- The privileges that each role needs in the database, and no others. Create the accounts first,
--- one for each role that you use, each with its own password:
---     CREATE USER 'tallybox_serve'@'%' IDENTIFIED BY '...';
+-- The privileges that each role needs in the database, and no others. The order:
+--     tallybox migrate grants --role migrate --create-user | mariadb
+--     tallybox migrate up
+--     tallybox migrate grants --role relay --create-user | mariadb
+-- and the last line for each role that you use, and for each application. --create-user makes the
+-- account, each with its own password; without it create the account first.
 
 -- migrate: `tallybox migrate`, and every command with --migrate. Before the first run.
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON outbox_side.* TO 'tallybox_migrate'@'%';
@@ -9,8 +12,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* 
 -- serve: `tallybox serve` and `tallybox vote`.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_serve'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_serve'@'%';
 GRANT SELECT (lane, owner, lease_until, lease_ms) ON outbox_side.relay_lease TO 'tallybox_serve'@'%';
@@ -19,9 +22,16 @@ GRANT SELECT ON outbox_side.retry_group TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_serve'@'%';
 
--- application: a service that inserts events and tasks, one account for each. It has no privilege
+-- application_insert: a service that inserts events and tasks, and nothing else. It has no privilege
 -- on `origin`, so that its tasks cannot pass for tasks of the relay or the consumer.
+GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application_insert'@'%';
+GRANT INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id) ON outbox_side.retry_task TO 'tallybox_application_insert'@'%';
+
+-- application: the same with the idempotent form, INSERT INTO retry_task ... ON DUPLICATE KEY UPDATE
+-- updated_at = updated_at, and with the id of the active task after error 1062. It reads the number
+-- of lanes and the groups, for writers of several lanes and for retry_append().
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_application'@'%';
 GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
@@ -43,7 +53,7 @@ GRANT SELECT ON sink_side.schema_history TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task_history TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_retry'@'%';
@@ -59,6 +69,7 @@ GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_retry'@'%';
 -- consume: `tallybox consume`.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_consume'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_consume'@'%';
+GRANT SELECT ON sink_side.installation TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_consume'@'%';
@@ -67,6 +78,7 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.consumer_progress TO 'tallybox_consume
 GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_consume'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_consume'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_consume'@'%';
 
 -- rollup: `tallybox rollup`. It reads and changes only the votes of a remark.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
@@ -74,11 +86,13 @@ GRANT SELECT ON sink_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
 GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_rollup'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_rollup'@'%';
 
 -- housekeep: `tallybox housekeep`. The servers require CREATE, ALTER and DROP to create and drop a
 -- partition. Without them it does its other work and logs what it could not do.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_housekeep'@'%';
+GRANT SELECT ON sink_side.installation TO 'tallybox_housekeep'@'%';
 GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_housekeep'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_base TO 'tallybox_housekeep'@'%';
 GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_housekeep'@'%';
@@ -86,7 +100,7 @@ GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_housekeep'@'%';
 GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_housekeep'@'%';
-GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
@@ -99,11 +113,12 @@ GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
 -- status: `tallybox status`; reads counts, ages and owners.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_status'@'%';
+GRANT SELECT ON sink_side.installation TO 'tallybox_status'@'%';
 GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
-GRANT SELECT (id, task_group, scene, handler, origin, state, class, next_at, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
+GRANT SELECT (id, task_group, scene, handler, origin, state, class, age_state, next_at, exhausts_at, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
 GRANT SELECT (name, owner, enabled) ON outbox_side.retry_group TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_status'@'%';
@@ -116,9 +131,10 @@ GRANT SELECT (create_date) ON sink_side.vote_document TO 'tallybox_status'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_status'@'%';
 
 -- verify: `tallybox verify`; reads every vote.
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_verify'@'%';
 GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
-GRANT SELECT ON outbox_side.vote_state TO 'tallybox_verify'@'%';
-GRANT SELECT ON outbox_side.vote_count TO 'tallybox_verify'@'%';
+GRANT SELECT ON votes_side.vote_state TO 'tallybox_verify'@'%';
+GRANT SELECT ON votes_side.vote_count TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_document TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_base TO 'tallybox_verify'@'%';
@@ -128,6 +144,7 @@ GRANT SELECT ON sink_side.rollup_state TO 'tallybox_verify'@'%';
 GRANT SELECT (id, votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_verify'@'%';
 
 -- dead: `tallybox dead`; for list and show SELECT on dead_record and dead_history is enough.
+GRANT SELECT ON sink_side.installation TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_last TO 'tallybox_dead'@'%';
@@ -140,7 +157,7 @@ GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_dead'@'%';
 -- retry_admin: `tallybox retry ACTION`; for list, show and history SELECT is enough.
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retry_admin'@'%';
-GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
@@ -149,8 +166,9 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin
 -- run: `tallybox run`: the privileges of serve, relay, retry, consume, rollup and housekeep.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_state TO 'tallybox_run'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.vote_count TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.installation TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_run'@'%';
 GRANT SELECT (lane, owner, lease_until, lease_ms) ON outbox_side.relay_lease TO 'tallybox_run'@'%';
@@ -164,7 +182,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'@'%';
-GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_run'@'%';
@@ -189,7 +207,6 @@ GRANT SELECT, UPDATE ON sink_side.housekeep_state TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_run'@'%';
-GRANT SELECT, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';

@@ -3,9 +3,212 @@
 
 #include "schema/migrate/ddl.h"
 
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define TAKEN_NAMES_SIZE 80 /* leaves room for the advice in an error */
+
+/* By what the settings say. The same database named in two ways makes two targets, which do each
+ * other no harm: they take turns at the lock and leave each other's history alone. */
+static bool is_same(const struct mysql_settings *a, const struct mysql_settings *b)
+{
+    if (strcmp(a->database, b->database) != 0 || strcmp(a->socket, b->socket) != 0)
+        return false;
+    return a->socket[0] || (strcmp(a->host, b->host) == 0 && a->port == b->port);
+}
+
+static void init_target(struct migrate_target *target, const struct mysql_settings *settings,
+                        unsigned sides)
+{
+    target->settings = settings;
+    target->sides = sides;
+    if (settings->socket[0])
+        snprintf(target->place, sizeof(target->place), "database %s at %s", settings->database,
+                 settings->socket);
+    else
+        snprintf(target->place, sizeof(target->place), "database %s at %s:%lld", settings->database,
+                 settings->host, (long long)settings->port);
+}
+
+size_t migrate_targets(const struct settings *settings,
+                       struct migrate_target targets[MIGRATE_TARGETS_MAX])
+{
+    if (is_same(&settings->mysql, &settings->sink)) {
+        init_target(&targets[0], &settings->mysql,
+                    MIGRATION_OUTBOX | MIGRATION_VOTES | MIGRATION_SINK);
+        return 1;
+    }
+    init_target(&targets[0], &settings->mysql, MIGRATION_OUTBOX | MIGRATION_VOTES);
+    init_target(&targets[1], &settings->sink, MIGRATION_SINK);
+    return 2;
+}
+
+void migrate_state_done(struct migrate_state *state)
+{
+    free(state->entries);
+    memset(state, 0, sizeof(*state));
+}
+
+static enum rc init_state(const struct migrate *migrate, struct migrate_state *state,
+                          struct err *err)
+{
+    migrate_state_done(state);
+    state->entries = calloc(migrate->set->count + 1, sizeof(*state->entries));
+    if (!state->entries)
+        return err_fail(err, RC_FATAL, 0, "out of memory");
+    for (size_t i = 0; i < migrate->set->count; i++) {
+        const struct migration *migration = &migrate->set->list[i];
+
+        if (!(migration->side & migrate->sides))
+            continue;
+        state->entries[state->count++].migration = migration;
+    }
+    return RC_OK;
+}
+
+struct reading {
+    const struct migrate *migrate;
+    struct migrate_state *state;
+};
+
+static bool is_ours(const struct migrate *migrate, const struct history_row *row)
+{
+    for (unsigned side = MIGRATION_OUTBOX; side <= MIGRATION_SINK; side <<= 1) {
+        if ((migrate->sides & side) &&
+            strcmp(row->side, migration_side_name((enum migration_side)side)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum migrate_progress progress_of_row(const struct history_row *row,
+                                             const struct migration *migration)
+{
+    if (row->state == HISTORY_LEFT_OUT)
+        return MIGRATE_LEFT_OUT;
+    if (strcmp(row->name, migration->name) != 0 || strcmp(row->sha256, migration->sha256) != 0)
+        return MIGRATE_EDITED;
+    return row->state == HISTORY_APPLIED ? MIGRATE_DONE : MIGRATE_HALF_WAY;
+}
+
+static enum rc on_state_row(void *ctx, const struct history_row *row, struct err *err)
+{
+    struct reading *reading = ctx;
+    struct migrate_state *state = reading->state;
+
+    (void)err;
+    state->outbox_only = state->outbox_only || row->state == HISTORY_LEFT_OUT;
+    for (size_t i = 0; i < state->count; i++) {
+        struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->migration->version != row->version)
+            continue;
+        entry->row = *row;
+        entry->progress = progress_of_row(row, entry->migration);
+        return RC_OK;
+    }
+    /* The table may have rows of the other side, whose settings may name the same database
+     * differently. */
+    if (is_ours(reading->migrate, row) && row->version > state->newer)
+        state->newer = row->version;
+    return RC_OK;
+}
+
+/* A migration that a later version of this program brings for the votes is left out, too. */
+static void leave_out_votes(struct migrate_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->progress == MIGRATE_PENDING && entry->migration->side != MIGRATION_OUTBOX)
+            entry->progress = MIGRATE_LEFT_OUT;
+    }
+}
+
+static void set_versions(struct migrate_state *state)
+{
+    bool all_done = true;
+
+    for (size_t i = 0; i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->progress == MIGRATE_LEFT_OUT)
+            continue;
+        state->needs = entry->migration->version;
+        all_done = all_done && entry->progress == MIGRATE_DONE;
+        if (all_done)
+            state->version = entry->migration->version;
+    }
+}
+
+enum rc migrate_state_read(const struct migrate *migrate, struct migrate_state *state,
+                           struct err *err)
+{
+    const struct migrate_store *store = migrate->store;
+    struct reading reading = {migrate, state};
+    enum rc rc = init_state(migrate, state, err);
+
+    if (rc == RC_OK)
+        rc = store->find_database(store->ctx, &state->has_database, err);
+    if (rc == RC_OK && state->has_database)
+        rc = store->read_history(store->ctx, &state->has_history, on_state_row, &reading, err);
+    if (rc == RC_OK && state->outbox_only)
+        leave_out_votes(state);
+    set_versions(state);
+    return rc;
+}
+
+enum rc migrate_state_check(const struct migrate *migrate, const struct migrate_state *state,
+                            struct err *err)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->progress == MIGRATE_EDITED)
+            return err_fail(err, RC_FATAL, 0,
+                            "%s: migration %s is not the one that was applied there (%s, SHA-256 "
+                            "%.12s; now %.12s): a migration is never edited after its release, "
+                            "changes come with a new one",
+                            migrate->place, entry->migration->name, entry->row.name,
+                            entry->row.sha256, entry->migration->sha256);
+    }
+    if (state->newer)
+        return err_fail(err, RC_FATAL, 0,
+                        "%s has schema version %d, this program knows %d at most: use a newer "
+                        "tallybox",
+                        migrate->place, state->newer, state->needs);
+    return RC_OK;
+}
+
+enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_state *state,
+                            struct err *err)
+{
+    if (!state->has_database)
+        return err_fail(err, RC_RETRY, 0,
+                        "%s does not exist: run `tallybox migrate up` or start with --migrate",
+                        migrate->place);
+    if (migrate_state_check(migrate, state, err) != RC_OK)
+        return RC_RETRY;
+    for (size_t i = 0; i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (state->outbox_only && entry->migration->side != MIGRATION_OUTBOX)
+            continue;
+        if (entry->progress == MIGRATE_HALF_WAY)
+            return err_fail(err, RC_RETRY, 0,
+                            "%s is half-way through migration %s (%d of %d statements): run "
+                            "`tallybox migrate up` or start with --migrate",
+                            migrate->place, entry->migration->name, entry->row.statement,
+                            entry->row.statements);
+        if (entry->progress == MIGRATE_PENDING)
+            return err_fail(err, RC_RETRY, 0,
+                            "%s has schema version %d, this program needs %d: run `tallybox "
+                            "migrate up` or start with --migrate",
+                            migrate->place, state->version, state->needs);
+    }
+    return RC_OK;
+}
 
 static void tell_progress(const struct migrate *migrate, enum migrate_event event,
                           const struct migration *migration, size_t done, size_t statements)
@@ -19,24 +222,24 @@ struct step {
     const struct migrate *migrate;
     const struct migration *migration;
     struct history_row *row;
-    struct statement statement;
-    struct effect effect;
+    struct sql_statement statement;
+    struct ddl_effect effect;
 };
 
 /* Is it as it will be after the statement? Never for what leaves no trace. */
 static enum rc look_at_step(const struct step *step, bool *done, struct err *err)
 {
     const struct migrate_store *store = step->migrate->store;
-    const struct effect *effect = &step->effect;
+    const struct ddl_effect *effect = &step->effect;
     bool exists = false;
     enum rc rc;
 
     *done = false;
-    if (effect->kind == EFFECT_REPEATABLE)
+    if (effect->kind == DDL_REPEATABLE)
         return RC_OK;
     rc = store->exists(store->ctx, effect->what, effect->table, effect->name, &exists, err);
     if (rc == RC_OK)
-        *done = exists == (effect->kind == EFFECT_APPEARS);
+        *done = exists == (effect->kind == DDL_APPEARS);
     return rc;
 }
 
@@ -59,7 +262,7 @@ static enum rc announce_step(const struct step *step, struct err *err)
                         "%s%s%s %s in %s, and no migration did that: put it right by hand, or, if "
                         "the whole schema is in place, run `tallybox migrate baseline`",
                         step->effect.table, step->effect.name[0] ? "." : "", step->effect.name,
-                        step->effect.kind == EFFECT_APPEARS ? "exists already" : "is gone already",
+                        step->effect.kind == DDL_APPEARS ? "exists already" : "is gone already",
                         step->migrate->place);
     return rc == RC_OK ? save_step(step, HISTORY_TRYING, err) : rc;
 }
@@ -96,7 +299,7 @@ static enum rc resume_step(struct step *step, bool *done, struct err *err)
 {
     enum rc rc = look_at_step(step, done, err);
 
-    if (rc == RC_OK && !*done && step->effect.kind == EFFECT_APPEARS &&
+    if (rc == RC_OK && !*done && step->effect.kind == DDL_APPEARS &&
         step->effect.what == SHAPE_TABLE)
         rc = ddl_partitions(&step->statement, delete_partition_rows, step, err);
     return rc;
@@ -140,10 +343,10 @@ static enum rc run_step(struct step *step, struct err *err)
     enum rc rc = migration_statement(step->migration, number, &step->statement, err);
 
     if (rc == RC_OK)
-        rc = shape_effect(&step->statement, &step->effect, err);
+        rc = ddl_effect(&step->statement, &step->effect, err);
     if (rc != RC_OK)
         return rc;
-    rc = step->effect.kind == EFFECT_DATA ? run_data_step(step, err) : run_ddl_step(step, err);
+    rc = step->effect.kind == DDL_ROWS ? run_data_step(step, err) : run_ddl_step(step, err);
     if (rc != RC_OK)
         err_wrap(err, "migration %s, statement %zu of %d", step->migration->name, number,
                  step->row->statements);
@@ -164,15 +367,16 @@ static enum rc apply_migrations(const struct migrate *migrate, struct migrate_en
                                 struct err *err)
 {
     struct step step = {.migrate = migrate, .migration = entry->migration, .row = &entry->row};
+    bool is_new = entry->progress != MIGRATE_HALF_WAY;
     size_t statements = 0;
-    enum rc rc = migration_count(entry->migration, &statements, err);
+    enum rc rc = migration_count_statements(entry->migration, &statements, err);
 
     if (rc != RC_OK)
         return rc;
-    if (entry->progress == MIGRATE_PENDING)
+    if (is_new)
         init_row(&entry->row, entry->migration, statements);
-    tell_progress(migrate, entry->progress == MIGRATE_PENDING ? MIGRATE_STARTED : MIGRATE_RESUMED,
-                  entry->migration, (size_t)entry->row.statement, statements);
+    tell_progress(migrate, is_new ? MIGRATE_STARTED : MIGRATE_RESUMED, entry->migration,
+                  (size_t)entry->row.statement, statements);
     while (rc == RC_OK && entry->row.state != HISTORY_APPLIED)
         rc = run_step(&step, err);
     if (rc == RC_OK)
@@ -180,30 +384,178 @@ static enum rc apply_migrations(const struct migrate *migrate, struct migrate_en
     return rc;
 }
 
-static bool is_due(const struct migrate_entry *entry, int to)
+/* Tables that are in the way. */
+struct taken_names {
+    char list[TAKEN_NAMES_SIZE];
+    bool cut;            /* there are more */
+    bool needed;         /* one of them is not for votes */
+    bool outbox;         /* outbox is one of them */
+    bool foreign_outbox; /* and looks like another program's */
+};
+
+static void add_taken_name(struct taken_names *taken, const char *table, enum migration_side side)
 {
-    return entry->progress != MIGRATE_DONE && entry->migration->version <= to;
+    size_t len = strlen(taken->list);
+
+    if (len + strlen(table) + sizeof(", ") <= sizeof(taken->list))
+        snprintf(taken->list + len, sizeof(taken->list) - len, "%s%s", len ? ", " : "", table);
+    else
+        taken->cut = true;
+    taken->needed = taken->needed || side == MIGRATION_OUTBOX;
+    taken->outbox = taken->outbox || strcmp(table, "outbox") == 0;
 }
 
-static bool has_due(const struct migrate_state *state, int to)
+static bool is_outbox_only(const struct migrate *migrate, const struct migrate_state *state)
 {
+    return migrate->scope == MIGRATE_OUTBOX ||
+           (migrate->scope == MIGRATE_RECORDED && state->outbox_only);
+}
+
+bool migrate_is_due(const struct migrate *migrate, const struct migrate_state *state,
+                    const struct migrate_entry *entry, int to)
+{
+    return entry->progress != MIGRATE_DONE && entry->migration->version <= to &&
+           (entry->migration->side == MIGRATION_OUTBOX || !is_outbox_only(migrate, state));
+}
+
+/* Whether migrate_up() has anything to write. */
+static bool has_due(const struct migrate *migrate, const struct migrate_state *state, int to)
+{
+    if (migrate->scope == MIGRATE_OUTBOX && !state->outbox_only)
+        return true;
     for (size_t i = 0; i < state->count; i++) {
-        if (is_due(&state->entries[i], to))
+        if (migrate_is_due(migrate, state, &state->entries[i], to))
             return true;
     }
     return false;
+}
+
+/* Appends the tables that exist among those that the rest of a due migration makes. A statement in
+ * doubt is not looked at: its own table may exist. */
+static enum rc find_taken_names(const struct migrate *migrate, const struct migrate_entry *entry,
+                                struct taken_names *taken, struct err *err)
+{
+    const struct migrate_store *store = migrate->store;
+    size_t number = (size_t)entry->row.statement + 1;
+
+    if (entry->progress == MIGRATE_HALF_WAY && entry->row.state == HISTORY_TRYING)
+        number++;
+    for (;; number++) {
+        struct sql_statement statement;
+        struct ddl_effect effect;
+        bool exists = false;
+        enum rc rc = migration_statement(entry->migration, number, &statement, err);
+
+        if (rc == RC_OK && statement.len == 0)
+            return RC_OK;
+        if (rc == RC_OK)
+            rc = ddl_effect(&statement, &effect, err);
+        if (rc == RC_OK && effect.kind == DDL_APPEARS && effect.what == SHAPE_TABLE)
+            rc = store->exists(store->ctx, SHAPE_TABLE, effect.table, "", &exists, err);
+        if (rc != RC_OK)
+            return rc;
+        if (exists)
+            add_taken_name(taken, effect.table, entry->migration->side);
+    }
+}
+
+/* The outbox table of another program is the likeliest of all: Debezium's has the same name. */
+static enum rc explain_taken_outbox(const struct migrate *migrate, struct taken_names *taken,
+                                    struct err *err)
+{
+    const struct migrate_store *store = migrate->store;
+    bool has_seq = true;
+    enum rc rc = RC_OK;
+
+    if (taken->outbox)
+        rc = store->exists(store->ctx, SHAPE_COLUMN, "outbox", "seq", &has_seq, err);
+    taken->foreign_outbox = !has_seq;
+    return rc;
+}
+
+static enum rc refuse_taken_names(const struct migrate *migrate, const struct taken_names *taken,
+                                  struct err *err)
+{
+    const char *votes = ", leave the votes out (`tallybox migrate up --only outbox`)";
+
+    return err_fail(
+        err, RC_FATAL, 0,
+        "%s already has tables that tallybox makes: %s%s%s; nothing was changed: "
+        "rename them%s, or give tallybox another database; if tallybox made them, run "
+        "`tallybox migrate baseline`",
+        migrate->place, taken->list, taken->cut ? " and more" : "",
+        taken->foreign_outbox ? " (not a tallybox outbox table: outbox has no column seq)" : "",
+        taken->needed || migrate->scope == MIGRATE_OUTBOX ? "" : votes);
+}
+
+/* All names first: a table of the application must not stop a run half-way. */
+static enum rc check_names(const struct migrate *migrate, const struct migrate_state *state, int to,
+                           struct err *err)
+{
+    struct taken_names taken = {0};
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < state->count; i++) {
+        if (migrate_is_due(migrate, state, &state->entries[i], to))
+            rc = find_taken_names(migrate, &state->entries[i], &taken, err);
+    }
+    if (rc == RC_OK && taken.list[0])
+        rc = explain_taken_outbox(migrate, &taken, err);
+    if (rc == RC_OK && taken.list[0])
+        rc = refuse_taken_names(migrate, &taken, err);
+    return rc;
+}
+
+/* A vote table that exists cannot be left out any more. */
+static enum rc check_scope(const struct migrate *migrate, const struct migrate_state *state,
+                           struct err *err)
+{
+    for (size_t i = 0; migrate->scope == MIGRATE_OUTBOX && i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->migration->side != MIGRATION_OUTBOX && entry->progress != MIGRATE_PENDING &&
+            entry->progress != MIGRATE_LEFT_OUT)
+            return err_fail(err, RC_FATAL, 0,
+                            "%s has vote tables already (migration %s): run without --only outbox",
+                            migrate->place, entry->migration->name);
+    }
+    return RC_OK;
+}
+
+/* Invariant: this precedes the first migration, so that a run which is killed later is completed as
+ * it was begun, by any process. */
+static enum rc record_left_out(const struct migrate *migrate, struct migrate_state *state,
+                               struct err *err)
+{
+    const struct migrate_store *store = migrate->store;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; migrate->scope == MIGRATE_OUTBOX && rc == RC_OK && i < state->count; i++) {
+        struct migrate_entry *entry = &state->entries[i];
+        size_t statements = 0;
+
+        if (entry->migration->side == MIGRATION_OUTBOX || entry->row.version != 0)
+            continue;
+        rc = migration_count_statements(entry->migration, &statements, err);
+        if (rc != RC_OK)
+            return rc;
+        init_row(&entry->row, entry->migration, statements);
+        entry->row.state = HISTORY_LEFT_OUT;
+        rc = store->save(store->ctx, &entry->row, err);
+    }
+    return rc;
 }
 
 static enum rc make_history(const struct migrate *migrate, const struct migrate_state *state,
                             struct err *err)
 {
     const struct migrate_store *store = migrate->store;
-    struct statement statement;
+    struct sql_statement statement;
     enum rc rc;
 
     if (state->has_history)
         return RC_OK;
-    rc = migration_history(migrate->set, &statement, err);
+    rc = migration_history_statement(migrate->set, &statement, err);
     return rc == RC_OK ? store->run(store->ctx, statement.sql, statement.len, err) : rc;
 }
 
@@ -223,9 +575,15 @@ static enum rc migrate_locked(const struct migrate *migrate, int to, struct err 
     enum rc rc = read_sound(migrate, &state, err);
 
     if (rc == RC_OK)
+        rc = check_scope(migrate, &state, err);
+    if (rc == RC_OK)
+        rc = check_names(migrate, &state, to, err);
+    if (rc == RC_OK)
         rc = make_history(migrate, &state, err);
+    if (rc == RC_OK)
+        rc = record_left_out(migrate, &state, err);
     for (size_t i = 0; rc == RC_OK && i < state.count; i++) {
-        if (is_due(&state.entries[i], to))
+        if (migrate_is_due(migrate, &state, &state.entries[i], to))
             rc = apply_migrations(migrate, &state.entries[i], err);
     }
     migrate_state_done(&state);
@@ -247,7 +605,7 @@ enum rc migrate_up(const struct migrate *migrate, int to, struct err *err)
         if (rc == RC_OK)
             tell_progress(migrate, MIGRATE_DATABASE_CREATED, NULL, 0, 0);
     }
-    due = has_due(&state, to);
+    due = has_due(migrate, &state, to);
     migrate_state_done(&state);
     if (rc != RC_OK || !due)
         return rc;
@@ -282,9 +640,10 @@ enum rc migrate_verify(const struct migrate *migrate, const struct migrate_state
         const struct migrate_entry *entry = &state->entries[i];
 
         if (entry->progress == MIGRATE_DONE)
-            rc = migration_apply(entry->migration, SIZE_MAX, &expected, err);
+            rc = migration_add_to_shape(entry->migration, SIZE_MAX, &expected, err);
         else if (entry->progress == MIGRATE_HALF_WAY)
-            rc = migration_apply(entry->migration, (size_t)entry->row.statement, &expected, err);
+            rc = migration_add_to_shape(entry->migration, (size_t)entry->row.statement, &expected,
+                                        err);
     }
     if (rc == RC_OK)
         rc = compare_shape(migrate, &expected, on_drift, ctx, drifts, err);
@@ -297,7 +656,7 @@ static enum rc save_baseline(const struct migrate *migrate, struct migrate_entry
 {
     const struct migrate_store *store = migrate->store;
     size_t statements = 0;
-    enum rc rc = migration_count(entry->migration, &statements, err);
+    enum rc rc = migration_count_statements(entry->migration, &statements, err);
 
     if (rc != RC_OK)
         return rc;
@@ -311,16 +670,16 @@ static enum rc save_baseline(const struct migrate *migrate, struct migrate_entry
     return rc;
 }
 
-static enum rc expect_baseline(const struct migrate_state *state, int to, struct shape *expected,
-                               struct err *err)
+static enum rc expect_baseline(const struct migrate *migrate, const struct migrate_state *state,
+                               int to, struct shape *expected, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < state->count; i++) {
         const struct migrate_entry *entry = &state->entries[i];
 
-        if (entry->progress == MIGRATE_DONE || entry->migration->version <= to)
-            rc = migration_apply(entry->migration, SIZE_MAX, expected, err);
+        if (entry->progress == MIGRATE_DONE || migrate_is_due(migrate, state, entry, to))
+            rc = migration_add_to_shape(entry->migration, SIZE_MAX, expected, err);
     }
     return rc;
 }
@@ -333,13 +692,17 @@ static enum rc set_baseline_locked(const struct migrate *migrate, int to, shape_
     enum rc rc = read_sound(migrate, &state, err);
 
     if (rc == RC_OK)
-        rc = expect_baseline(&state, to, &expected, err);
+        rc = check_scope(migrate, &state, err);
+    if (rc == RC_OK)
+        rc = expect_baseline(migrate, &state, to, &expected, err);
     if (rc == RC_OK)
         rc = compare_shape(migrate, &expected, on_drift, ctx, drifts, err);
     if (rc == RC_OK && *drifts == 0)
         rc = make_history(migrate, &state, err);
+    if (rc == RC_OK && *drifts == 0)
+        rc = record_left_out(migrate, &state, err);
     for (size_t i = 0; rc == RC_OK && *drifts == 0 && i < state.count; i++) {
-        if (is_due(&state.entries[i], to))
+        if (migrate_is_due(migrate, &state, &state.entries[i], to))
             rc = save_baseline(migrate, &state.entries[i], err);
     }
     shape_done(&expected);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs migrations on one database, and says how far it is. It may be killed between any two calls
- * of its ops, by whatever means, and run again: it goes on where it stopped. One thread at a time;
- * several runners, in any processes, take turns.
+/* Which databases the settings name, how far each is with the migrations, and the runner that
+ * applies them. The runner may be killed between any two calls of its ops and run again: it goes on
+ * where it stopped. One thread at a time; several runners, in any processes, take turns.
  *
  * How: before a statement is handed to the server, schema_history says so (HISTORY_TRYING), and
  * that its effect was not there before was checked first. A later run that finds the statement in
@@ -10,14 +10,107 @@
 #ifndef SCHEMA_MIGRATE_MIGRATE_H
 #define SCHEMA_MIGRATE_MIGRATE_H
 
+#include "common/config/settings.h"
 #include "common/err.h"
+#include "schema/migrate/migrate_ops.h"
+#include "schema/migrate/migration.h"
 #include "schema/migrate/shape.h"
-#include "schema/migrate/state.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Creates the database if it is missing and applies the pending migrations, up to version `to`.
- * RC_RETRY: nothing is broken; run it again. RC_FATAL: err says what the operator must do; finished
+#define MIGRATE_TARGETS_MAX 2
+#define MIGRATE_PLACE_SIZE (2 * SETTING_TEXT_SIZE + 64)
+
+struct migrate_target {
+    const struct mysql_settings *settings; /* borrowed */
+    unsigned sides;                        /* enum migration_side, or-ed */
+    char place[MIGRATE_PLACE_SIZE];        /* "database tallybox at 127.0.0.1:3306" */
+};
+
+/* One target when [mysql] and [sink] name the same database, else two, [mysql] first. */
+size_t migrate_targets(const struct settings *settings,
+                       struct migrate_target targets[MIGRATE_TARGETS_MAX]);
+
+enum migrate_event {
+    MIGRATE_DATABASE_CREATED, /* without a migration */
+    MIGRATE_STARTED,
+    MIGRATE_RESUMED, /* behind `done` statements */
+    MIGRATE_APPLIED,
+    MIGRATE_BASELINED,
+};
+
+/* Called for each event, for the output. */
+typedef void (*migrate_on_event)(void *ctx, enum migrate_event event,
+                                 const struct migration *migration, size_t done, size_t statements);
+
+/* Which migrations migrate_up() and migrate_baseline() apply. */
+enum migrate_scope {
+    MIGRATE_ALL,
+    MIGRATE_OUTBOX,   /* those of the outbox and the retry queue; records the others as left out */
+    MIGRATE_RECORDED, /* as MIGRATE_OUTBOX if the history says so, else all */
+};
+
+struct migrate {
+    const struct migrate_store *store;
+    const struct migration_set *set;
+    unsigned sides;    /* enum migration_side, or-ed: what this database is for */
+    const char *place; /* "database tallybox at 127.0.0.1:3306" */
+    enum migrate_scope scope;
+    int64_t lock_wait_ms;
+    migrate_on_event on_event; /* may be NULL */
+    void *event_ctx;
+};
+
+enum migrate_progress {
+    MIGRATE_PENDING,
+    MIGRATE_HALF_WAY,
+    MIGRATE_DONE,
+    MIGRATE_EDITED,
+    MIGRATE_LEFT_OUT, /* pending, in a database that has only the outbox */
+};
+
+struct migrate_entry {
+    const struct migration *migration;
+    enum migrate_progress progress;
+    struct history_row row; /* zero while pending */
+};
+
+/* How far a database is. */
+struct migrate_state {
+    bool has_database;
+    bool has_history;
+    bool outbox_only; /* the history records that the sides votes and sink were left out */
+    struct migrate_entry *entries; /* one per migration of its sides, in order */
+    size_t count;
+    int version; /* the last one that is done, with all before it that are not left out; 0: none */
+    int needs;   /* the last one this program has for it, without those left out */
+    int newer;   /* the last one in the history that this program does not know; 0: none */
+};
+
+/* Zero the state before; migrate_state_done() it after any outcome. */
+enum rc migrate_state_read(const struct migrate *migrate, struct migrate_state *state,
+                           struct err *err);
+void migrate_state_done(struct migrate_state *state);
+
+/* May it be touched at all? RC_FATAL: a migration was edited, or a newer program was here. */
+enum rc migrate_state_check(const struct migrate *migrate, const struct migrate_state *state,
+                            struct err *err);
+
+/* Whether this program can work on the schema, or, in a database that has only the outbox, on that
+ * part. If not, RC_RETRY, because that may change: err names
+ * the version, the required one and what to do. */
+enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_state *state,
+                            struct err *err);
+
+/* Whether migrate_up() would run the migration of the entry, up to version `to`. */
+bool migrate_is_due(const struct migrate *migrate, const struct migrate_state *state,
+                    const struct migrate_entry *entry, int to);
+
+/* Creates the database if it is missing and applies the due migrations, up to version `to`. If a
+ * table that they make exists already, nothing is changed, and err names it: RC_FATAL. RC_RETRY:
+ * nothing is broken; run it again. RC_FATAL: err says what the operator must do; finished
  * statements stay recorded. */
 enum rc migrate_up(const struct migrate *migrate, int to, struct err *err);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate/migrate_command.h"
 
-#include "common/nearest.h"
+#include "common/log.h"
 #include "common/options.h"
+#include "common/os.h"
+#include "common/text.h"
 #include "schema/migrate/grants.h"
 #include "schema/migrate/migrate.h"
 #include "schema/migrate/migrate_mysql.h"
 #include "schema/migrate/report.h"
-#include "schema/migrate/target.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,8 +22,14 @@ struct run {
     struct migrate_report report;
     struct migrate migrate; /* the database under way */
     const struct migrate_target *target;
+    bool sink_left_out; /* the history of [mysql] says that there are no vote tables */
     int to;
 };
+
+static const char *describe_scope(const struct migrate_state *state)
+{
+    return state->outbox_only ? ", with the outbox only" : "";
+}
 
 static void print_text(struct run *run)
 {
@@ -59,8 +68,9 @@ static enum rc print_status(struct run *run, bool *good, struct err *err)
     if (rc == RC_OK) {
         *good = migrate_state_judge(&run->migrate, &state, &reason) == RC_OK;
         if (*good)
-            err_set(&reason, "%s has schema version %d: up to date", run->migrate.place,
-                    state.version);
+            err_set(&reason, "%s has schema version %d%s: up to date", run->migrate.place,
+                    state.version, describe_scope(&state));
+        run->sink_left_out = state.outbox_only;
         migrate_report_outcome(&run->report, *good, state.version, "%s", reason.text);
         migrate_report_state(&run->report, &state);
     }
@@ -75,6 +85,8 @@ static enum rc print_plan(struct run *run, const struct migrate_state *state, st
     enum rc rc = migrate_state_check(&run->migrate, state, err);
     bool done = migrate_state_judge(&run->migrate, state, &reason) == RC_OK;
 
+    for (size_t i = 0; i < state->count; i++)
+        done = done && !migrate_is_due(&run->migrate, state, &state->entries[i], run->to);
     if (rc == RC_OK) {
         migrate_mysql_put_create(&create, run->target->settings->database);
         migrate_report_outcome(&run->report, true, state->version, "%s%s%s",
@@ -106,8 +118,8 @@ static enum rc print_conclusion(struct run *run, const char *words, struct err *
     enum rc rc = migrate_state_read(&run->migrate, &state, err);
 
     if (rc == RC_OK)
-        migrate_report_outcome(&run->report, true, state.version, "%s %s %d", run->migrate.place,
-                               words, state.version);
+        migrate_report_outcome(&run->report, true, state.version, "%s %s %d%s", run->migrate.place,
+                               words, state.version, describe_scope(&state));
     migrate_state_done(&state);
     return rc;
 }
@@ -137,8 +149,9 @@ static void print_verify_outcome(struct run *run, const struct migrate_state *st
     else
         *good = true;
     if (*good)
-        migrate_report_outcome(report, true, state->version, "%s is as schema version %d makes it",
-                               place, state->version);
+        migrate_report_outcome(report, true, state->version,
+                               "%s is as schema version %d makes it%s", place, state->version,
+                               describe_scope(state));
 }
 
 static enum rc verify_shape(struct run *run, bool *good, struct err *err)
@@ -149,6 +162,7 @@ static enum rc verify_shape(struct run *run, bool *good, struct err *err)
 
     if (rc == RC_OK && state.has_database)
         rc = migrate_verify(&run->migrate, &state, on_drift, run, &drifts, err);
+    run->sink_left_out = state.outbox_only;
     if (rc == RC_OK)
         print_verify_outcome(run, &state, drifts, good);
     migrate_state_done(&state);
@@ -172,32 +186,53 @@ static enum rc set_baseline(struct run *run, bool *good, struct err *err)
     return RC_OK;
 }
 
-static const struct action {
-    const char *name;
-    action_run run;
-    bool changes; /* takes the lock; an error ends the run before the next database */
-} actions[] = {
-    {"up", apply_up, true},          {"status", print_status, false},  {"plan", plan_steps, false},
-    {"verify", verify_shape, false}, {"baseline", set_baseline, true},
+enum action_id {
+    ACTION_UP,
+    ACTION_STATUS,
+    ACTION_PLAN,
+    ACTION_VERIFY,
+    ACTION_BASELINE,
+    ACTION_GRANTS,
+    ACTION_COUNT
 };
 
-#define ACTION_COUNT (sizeof(actions) / sizeof(actions[0]))
+static const struct option_action option_actions[ACTION_COUNT] = {
+    [ACTION_UP] = {"up", "", "makes the database if it is missing and applies what is pending"},
+    [ACTION_STATUS] = {"status", "", "shows the schema version and every migration"},
+    [ACTION_PLAN] = {"plan", "", "prints the SQL that up would run, and changes nothing"},
+    [ACTION_VERIFY] = {"verify", "",
+                       "compares tables, columns and indexes with what the migrations make"},
+    [ACTION_BASELINE] = {"baseline", "",
+                         "records tables that are in place already as made by the migrations"},
+    [ACTION_GRANTS] = {"grants", "",
+                       "prints the rights that the account of each role needs, as SQL"},
+};
 
-static const struct action *find_action(const char *name)
+/* How an action runs on a database. grants needs none. */
+static const struct action {
+    action_run run;
+    bool changes; /* takes the lock; an error ends the run before the next database */
+} actions[ACTION_COUNT] = {
+    [ACTION_UP] = {apply_up, true},           [ACTION_STATUS] = {print_status, false},
+    [ACTION_PLAN] = {plan_steps, false},      [ACTION_VERIFY] = {verify_shape, false},
+    [ACTION_BASELINE] = {set_baseline, true},
+};
+
+/* Returns ACTION_COUNT if there is no such action; stderr names it. */
+static enum action_id find_action(const char *name)
 {
     struct nearest nearest = {.typed = name};
 
     for (size_t i = 0; i < ACTION_COUNT; i++) {
-        if (strcmp(actions[i].name, name) == 0)
-            return &actions[i];
-        nearest_offer(&nearest, actions[i].name);
+        if (strcmp(option_actions[i].name, name) == 0)
+            return (enum action_id)i;
+        nearest_offer(&nearest, option_actions[i].name);
     }
-    nearest_offer(&nearest, "grants");
     fprintf(stderr, "tallybox migrate: unknown action \"%s\"", name);
     if (nearest.word)
         fprintf(stderr, "; did you mean \"%s\"?", nearest.word);
     fprintf(stderr, "\nTry `tallybox migrate --help`.\n");
-    return NULL;
+    return ACTION_COUNT;
 }
 
 static enum rc on_target(struct run *run, const struct action *action, bool *good, struct err *err)
@@ -225,7 +260,10 @@ static int on_targets(struct run *run, const struct action *action, const struct
     size_t count = migrate_targets(settings, targets);
     int code = EXIT_DONE;
 
-    for (size_t i = 0; i < count && (code == EXIT_DONE || !action->changes); i++) {
+    if (run->migrate.scope == MIGRATE_OUTBOX)
+        count = 1;
+    for (size_t i = 0; i < count && !run->sink_left_out && (code == EXIT_DONE || !action->changes);
+         i++) {
         struct err err = {0};
         bool good = false;
         int one = EXIT_FAILED;
@@ -246,38 +284,106 @@ static int on_targets(struct run *run, const struct action *action, const struct
     return code;
 }
 
+/* What the command line asks for. */
+struct request {
+    enum action_id action;
+    bool json;
+    int64_t to;
+    int64_t wait_s;
+    const char *only;
+    const char *role;
+    bool create_user;
+};
+
+#define PASSWORD_SIZE 40
+
+/* Servers that check passwords want a letter of each case, a digit and another character. */
+static void make_password(char password[PASSWORD_SIZE])
+{
+    snprintf(password, PASSWORD_SIZE, "Tb-%016" PRIx64 "%016" PRIx64, os_random_u64(),
+             os_random_u64());
+}
+
+/* The password of the settings if they are those of the role, else a new one, which the operator
+ * sees, because standard output goes to the database's client. */
+static void choose_password(const struct settings *settings, const char *role,
+                            char password[SETTING_TEXT_SIZE])
+{
+    char user[SETTING_TEXT_SIZE];
+
+    snprintf(user, sizeof(user), "tallybox_%s", role);
+    if (strcmp(settings->mysql.user, user) == 0 && settings->mysql.password[0]) {
+        snprintf(password, SETTING_TEXT_SIZE, "%s", settings->mysql.password);
+        return;
+    }
+    make_password(password);
+    fprintf(stderr,
+            "tallybox migrate grants: the account and its new password, for [role.%s] of the "
+            "settings file or for the application:\nmysql.user = %s\nmysql.password = %s\n",
+            role, user, password);
+}
+
+static int fail_usage(const char *fault)
+{
+    fprintf(stderr, "tallybox migrate: %s\nTry `tallybox migrate --help`.\n", fault);
+    return EXIT_USAGE;
+}
+
+static enum rc put_grants(struct buf *text, const struct settings *settings,
+                          const struct request *request, struct err *err)
+{
+    struct grants_choice choice = {.role = request->role, .outbox_only = request->only != NULL};
+    char password[SETTING_TEXT_SIZE];
+    struct buf tried = {0};
+    enum rc rc;
+
+    if (!request->role) {
+        grants_put(text, settings, request->only != NULL);
+        return RC_OK;
+    }
+    rc = grants_put_role(&tried, settings, &choice, err);
+    buf_done(&tried);
+    if (rc != RC_OK || !request->create_user)
+        return rc == RC_OK ? grants_put_role(text, settings, &choice, err) : rc;
+    choose_password(settings, request->role, password);
+    choice.password = password;
+    return grants_put_role(text, settings, &choice, err);
+}
+
 /* Needs no server, so that it can be read before the accounts exist. */
-static int print_grants(const struct options *options)
+static int print_grants(const struct options *options, const struct request *request)
 {
     struct buf text = {0};
     struct config *config;
     struct err err = {0};
+    enum rc rc;
     int code = options_load(options, &config);
 
     if (code >= 0)
         return code;
-    grants_put(&text, config_settings(config));
-    fputs(buf_text(&text), stdout);
-    code = EXIT_DONE;
-    if (text.failed || fflush(stdout) != 0) {
-        err_set(&err, text.failed ? "out of memory" : "cannot write to standard output");
-        code = options_fail(RC_FATAL, &err);
+    rc = put_grants(&text, config_settings(config), request, &err);
+    if (rc == RC_REJECT) {
+        buf_done(&text);
+        config_free(config);
+        return fail_usage(err.text);
     }
+    fputs(buf_text(&text), stdout);
+    if (rc == RC_OK && (text.failed || fflush(stdout) != 0))
+        rc = err_fail(&err, RC_FATAL, 0, "%s",
+                      text.failed ? "out of memory" : "cannot write to standard output");
+    code = rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
     buf_done(&text);
     config_free(config);
     return code;
 }
 
-static int run_action(const struct options *options, struct run *run, bool json)
+static int run_action(const struct options *options, struct run *run, const struct action *action,
+                      bool json)
 {
-    const struct action *action = find_action(options->arguments[0]);
     struct config *config;
     struct err err = {0};
-    int code;
+    int code = options_load(options, &config);
 
-    if (!action)
-        return EXIT_USAGE;
-    code = options_load(options, &config);
     if (code >= 0)
         return code;
     if (migrate_report_init(&run->report, json, &err) == RC_OK) {
@@ -300,35 +406,78 @@ static int run_action(const struct options *options, struct run *run, bool json)
     return code;
 }
 
+/* The options that an action does not have are refused, not ignored. NULL: all is well. */
+static const char *find_request_fault(const struct request *request)
+{
+    bool is_grants = request->action == ACTION_GRANTS;
+    bool takes_only = request->action == ACTION_UP || request->action == ACTION_PLAN ||
+                      request->action == ACTION_BASELINE || is_grants;
+
+    if (request->to < 0 || request->to > INT_MAX || request->wait_s < 0 || request->wait_s > 86400)
+        return "expected --to from 1 and --wait from 0 to 86400";
+    if (request->only && (strcmp(request->only, "outbox") != 0 || !takes_only))
+        return "--only outbox is for up, plan, baseline and grants";
+    if ((request->role || request->create_user) && !is_grants)
+        return "--role and --create-user are for grants";
+    if (request->create_user && !request->role)
+        return "--create-user needs --role";
+    return NULL;
+}
+
 static const char about[] =
     "Makes and checks the tables, in the databases of [mysql] and [sink]. A run of up that was "
-    "killed goes on where it stopped when up is run again; several at the same time take turns.\n\n"
+    "killed goes on where it stopped when up is run again; several at the same time take turns. "
+    "If a table of another program has the name of one of the tables, up changes nothing.\n\n"
+    "--only outbox leaves out vote_state, vote_count and the tables of [sink]: the vote log, "
+    "totals, progress, dead records and remarks. The history records it: "
+    "relay and retry run, status and verify expect no vote tables, and --migrate adds none. A "
+    "later `migrate up` without it adds them.\n\n"
+    "grants --role ROLE --create-user is SQL for an administrator's client. The account gets the "
+    "password of the settings if mysql.user is the account's name, else a new one, which is "
+    "printed on standard error. The role migrate comes before `migrate up`; the others come "
+    "after it, because servers grant rights only on tables that exist.\n\n"
     "The exit code is 1 when status finds something pending, verify finds a difference or a "
     "migration fails, and 3 when a server is away.";
 
-static const char actions_and_examples[] =
-    "Actions:\n"
-    "  up        makes the database if it is missing and applies what is pending\n"
-    "  status    shows the schema version and every migration\n"
-    "  plan      prints the SQL that up would run, and changes nothing\n"
-    "  verify    compares tables, columns and indexes with what the migrations make\n"
-    "  baseline  records tables that are in place already as made by the migrations\n"
-    "  grants    prints the rights that the account of each role needs, as SQL\n\n"
-    "Examples:\n"
-    "  tallybox migrate plan\n"
-    "  tallybox migrate up --wait 300\n"
-    "  tallybox migrate verify --json\n";
+static const char examples[] = "Examples:\n"
+                               "  tallybox migrate plan\n"
+                               "  tallybox migrate up --wait 300\n"
+                               "  tallybox migrate up --only outbox\n"
+                               "  tallybox migrate grants --role relay --create-user | mariadb\n"
+                               "  tallybox migrate verify --json\n";
+
+static int run_request(const struct options *options, const struct request *request)
+{
+    struct run run = {
+        .to = request->to > 0 ? (int)request->to : MIGRATION_NEWEST,
+        .migrate = {.set = &migration_set_ours,
+                    .scope = request->only ? MIGRATE_OUTBOX : MIGRATE_ALL,
+                    .lock_wait_ms = request->wait_s * 1000,
+                    .on_event = on_event},
+    };
+    const char *fault = find_request_fault(request);
+
+    if (fault)
+        return fail_usage(fault);
+    run.migrate.event_ctx = &run;
+    return request->action == ACTION_GRANTS
+               ? print_grants(options, request)
+               : run_action(options, &run, &actions[request->action], request->json);
+}
 
 int migrate_command(int argc, char **argv)
 {
-    bool json = false;
-    int64_t to = 0;
-    int64_t wait_s = LOCK_WAIT_S;
+    struct request request = {.wait_s = LOCK_WAIT_S};
     const struct option_entry entries[] = {
-        {"json", OPTION_FLAG, &json, NULL, "print one JSON object"},
-        {"to", OPTION_NUMBER, &to, "VERSION",
+        {"json", OPTION_FLAG, &request.json, NULL, "print one JSON object"},
+        {"only", OPTION_TEXT, &request.only, "outbox",
+         "up, plan, baseline, grants: the outbox and the retry queue without the vote tables"},
+        {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account"},
+        {"create-user", OPTION_FLAG, &request.create_user, NULL,
+         "grants --role: create the account, too"},
+        {"to", OPTION_NUMBER, &request.to, "VERSION",
          "up, plan, baseline: no further than VERSION (default: the newest)"},
-        {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
+        {"wait", OPTION_NUMBER, &request.wait_s, "SECONDS",
          "up, baseline: how long to wait for another runner (default: 60)"},
     };
     const struct option_parse parse = {
@@ -337,23 +486,121 @@ int migrate_command(int argc, char **argv)
         .about = about,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
-        .examples = actions_and_examples,
+        .actions = option_actions,
+        .action_count = ACTION_COUNT,
+        .examples = examples,
     };
-    struct run run = {.migrate = {.set = &migration_set_ours, .on_event = on_event}};
     struct options options;
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code >= 0)
         return code;
-    if (options.argument_count != 1 || to < 0 || to > INT_MAX || wait_s < 0 || wait_s > 86400) {
-        fprintf(stderr, "tallybox migrate: expected one ACTION, --to from 1 and --wait from 0 to "
-                        "86400\nTry `tallybox migrate --help`.\n");
+    if (options.argument_count != 1)
+        return fail_usage("expected one ACTION");
+    request.action = find_action(options.arguments[0]);
+    if (request.action == ACTION_COUNT)
         return EXIT_USAGE;
+    return run_request(&options, &request);
+}
+
+/* The gate of the long-running commands. */
+
+/* Another process of ours may be migrating. The gate is called again, so a short wait is enough. */
+#define GATE_LOCK_WAIT_MS 5000
+
+static void log_progress(void *ctx, enum migrate_event event, const struct migration *migration,
+                         size_t done, size_t statements)
+{
+    static const char *const names[] = {
+        [MIGRATE_DATABASE_CREATED] = "database_created", [MIGRATE_STARTED] = "migration_started",
+        [MIGRATE_RESUMED] = "migration_resumed",         [MIGRATE_APPLIED] = "migration_applied",
+        [MIGRATE_BASELINED] = "migration_baselined",
+    };
+    const struct migrate_target *target = ctx;
+
+    if (migration)
+        log_event(LOG_INFO, names[event], "database=%s migration=%s statement=%zu statements=%zu",
+                  target->settings->database, migration->name, done, statements);
+    else
+        log_event(LOG_INFO, names[event], "database=%s", target->settings->database);
+}
+
+/* What the gate finds in a database. */
+struct gate_view {
+    bool behind; /* migrating would help */
+    bool outbox_only;
+};
+
+static enum rc check_schema(const struct migrate *migrate, struct gate_view *view, struct err *err)
+{
+    struct migrate_state state = {0};
+    enum rc rc = migrate_state_read(migrate, &state, err);
+
+    if (rc == RC_OK) {
+        view->behind = migrate_state_check(migrate, &state, NULL) == RC_OK;
+        view->outbox_only = state.outbox_only;
+        rc = migrate_state_judge(migrate, &state, err);
     }
-    run.to = to > 0 ? (int)to : MIGRATION_NEWEST;
-    run.migrate.lock_wait_ms = wait_s * 1000;
-    run.migrate.event_ctx = &run;
-    if (strcmp(options.arguments[0], "grants") == 0)
-        return print_grants(&options);
-    return run_action(&options, &run, json);
+    migrate_state_done(&state);
+    return rc;
+}
+
+static enum rc run_with_store(struct migrate_target *target, bool up, struct gate_view *view,
+                              struct err *err)
+{
+    struct migrate migrate = {
+        .set = &migration_set_ours,
+        .sides = target->sides,
+        .place = target->place,
+        .scope = MIGRATE_RECORDED,
+        .lock_wait_ms = GATE_LOCK_WAIT_MS,
+        .on_event = log_progress,
+    };
+    struct migrate_mysql *mysql = NULL;
+    enum rc rc =
+        migrate_mysql_open(&mysql, target->settings,
+                           up ? MIGRATE_MYSQL_WAIT_MS : target->settings->query_timeout_ms, err);
+
+    if (rc == RC_OK) {
+        migrate.event_ctx = target;
+        migrate.store = migrate_mysql_store(mysql);
+        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err) : check_schema(&migrate, view, err);
+    }
+    migrate_mysql_close(mysql);
+    return rc;
+}
+
+static enum rc check_gate(const struct settings *settings, bool migrate, bool needs_votes,
+                          struct err *err)
+{
+    struct migrate_target targets[MIGRATE_TARGETS_MAX];
+    size_t count = migrate_targets(settings, targets);
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct gate_view view = {0};
+
+        rc = run_with_store(&targets[i], false, &view, err);
+        if (rc == RC_RETRY && view.behind && migrate)
+            rc = run_with_store(&targets[i], true, &view, err);
+        if (rc != RC_OK || !view.outbox_only)
+            continue;
+        if (!needs_votes)
+            return RC_OK;
+        rc = err_fail(err, RC_RETRY, 0,
+                      "%s has the outbox only, without the tables for votes: run `tallybox migrate "
+                      "up` to add them, or start only `tallybox relay` and `tallybox retry`",
+                      targets[i].place);
+    }
+    return rc;
+}
+
+enum rc schema_gate(const struct settings *settings, bool migrate, struct err *err)
+{
+    return check_gate(settings, migrate, true, err);
+}
+
+enum rc schema_outbox_gate(const struct settings *settings, bool migrate, struct err *err)
+{
+    return check_gate(settings, migrate, false, err);
 }

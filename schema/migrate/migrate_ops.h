@@ -5,7 +5,7 @@
 #define SCHEMA_MIGRATE_MIGRATE_OPS_H
 
 #include "common/err.h"
-#include "schema/migrate/shape_row.h"
+#include "schema/migrate/shape.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,6 +17,8 @@ enum history_state {
     HISTORY_RUNNING, /* statements 1..statement are done, no other was begun */
     HISTORY_TRYING,  /* statement + 1 was handed to the server: it may be done or not */
     HISTORY_APPLIED, /* all is done */
+    /* Not run, because this database has only the outbox: migrate_up() with MIGRATE_OUTBOX. */
+    HISTORY_LEFT_OUT,
 };
 
 /* A row of schema_history: what is known of one migration in this database. */

@@ -46,7 +46,7 @@ void migrate_report_target(struct migrate_report *report, const struct migrate_t
                                     settings->host, "port", (json_int_t)settings->port, "socket",
                                     settings->socket));
     report->database = json_array_get(report->databases, json_array_size(report->databases) - 1);
-    for (unsigned side = MIGRATION_OUTBOX; side <= MIGRATION_SINK; side++) {
+    for (unsigned side = MIGRATION_OUTBOX; side <= MIGRATION_SINK; side <<= 1) {
         if (target->sides & side)
             json_array_append_new(list_names(report, "sides"),
                                   json_string(migration_side_name((enum migration_side)side)));
@@ -64,6 +64,8 @@ static const char *name_progress(const struct migrate_entry *entry)
         return entry->row.baseline ? "baseline" : "applied";
     case MIGRATE_EDITED:
         return "edited";
+    case MIGRATE_LEFT_OUT:
+        return "left out";
     }
     return "unknown";
 }
@@ -97,8 +99,10 @@ static void put_state_text(struct migrate_report *report, const struct migrate_e
 
 void migrate_report_state(struct migrate_report *report, const struct migrate_state *state)
 {
-    if (report->database)
+    if (report->database) {
         json_object_set_new(report->database, "needs", json_integer(state->needs));
+        json_object_set_new(report->database, "outboxOnly", json_boolean(state->outbox_only));
+    }
     for (size_t i = 0; i < state->count; i++) {
         if (report->database)
             put_state_json(report, &state->entries[i]);
@@ -133,7 +137,7 @@ static enum rc put_plan_entry(struct migrate_report *report, const struct migrat
     size_t number = (size_t)entry->row.statement + 1;
 
     for (;; number++) {
-        struct statement statement;
+        struct sql_statement statement;
         enum rc rc = migration_statement(entry->migration, number, &statement, err);
 
         if (rc != RC_OK || statement.len == 0)
@@ -146,7 +150,7 @@ enum rc migrate_report_plan(struct migrate_report *report, const struct migrate 
                             const struct migrate_state *state, int to, const char *create,
                             struct err *err)
 {
-    struct statement statement = {0};
+    struct sql_statement statement = {0};
     enum rc rc = RC_OK;
 
     if (report->database)
@@ -154,14 +158,14 @@ enum rc migrate_report_plan(struct migrate_report *report, const struct migrate 
     if (!state->has_database)
         put_plan_statement(report, "the database", 0, create, strlen(create));
     if (!state->has_history) {
-        rc = migration_history(migrate->set, &statement, err);
+        rc = migration_history_statement(migrate->set, &statement, err);
         if (rc == RC_OK)
             put_plan_statement(report, "schema_history", 0, statement.sql, statement.len);
     }
     for (size_t i = 0; rc == RC_OK && i < state->count; i++) {
         const struct migrate_entry *entry = &state->entries[i];
 
-        if (entry->progress != MIGRATE_DONE && entry->migration->version <= to)
+        if (migrate_is_due(migrate, state, entry, to))
             rc = put_plan_entry(report, entry, err);
     }
     return rc;

@@ -7,7 +7,6 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "schema/migrate/migrate.h"
-#include "schema/migrate/target.h"
 
 #include <stdbool.h>
 

@@ -87,7 +87,7 @@ static void samples_make(size_t bytes)
     }
 }
 
-/* Those of the relay: see outbox/relay/record.c. */
+/* Those of the relay: see outbox/relay/row_record.c. */
 static rd_kafka_headers_t *headers_make(const char *id, const char *seq, const char *source)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(12);

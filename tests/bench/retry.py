@@ -19,6 +19,8 @@ def fill_tasks(stack, kind, rows):
     """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
     cases.make_numbers(stack)
     stack.sql("INSERT IGNORE INTO retry_group (name, handlers, scenes) VALUES ('bench', 'noop', '*')")
+    stack.sql("INSERT IGNORE INTO retry_scene (task_group, scene, policy) VALUES ('bench', 'work', "
+              "'{\"keep_done\": false}')")
     for first, count in cases.parts(rows):
         stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
                   f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "

@@ -44,8 +44,8 @@ int main(int argc, char **argv)
 {
     const struct role *const role = &retry_role;
     const struct retry_handlers noop_alone = {handlers, 1, NULL};
-    const struct role_process process = {role->name, role->about, &role,
-                                         1,          schema_gate, &noop_alone};
+    const struct role_process process = {role->name,  role->about, &role, 1,   schema_gate,
+                                         &noop_alone, NULL,        0,     NULL};
 
     return role_main(&process, argc - 1, argv + 1);
 }

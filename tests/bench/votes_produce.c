@@ -3,7 +3,7 @@
  * --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf] [--repeat 0] every so
  * many-th record is sent twice [--form vote] connect: the row of vote_document that an event
  * becomes, behind its schema, in the form that sinks of Kafka Connect need */
-#include "common/base64.h"
+#include "common/text.h"
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"
 

@@ -247,7 +247,7 @@ def _judge_steps(account, topics, tables, verdict):
 
 def _judge_tasks(account, tables, verdict):
     """The retry queue is empty; what could not be done is in the history with its attempts, and
-    nothing else is."""
+    nothing else is, but for tasks of clients that were done within the hour of keep_done."""
     for number, key, state in tables.tasks:
         verdict.add("totals", f"task {number} of key {key} is left, in state {state}")
     for event in account.poison:
@@ -255,10 +255,14 @@ def _judge_tasks(account, tables, verdict):
             verdict.lose(event, "a task that cannot be done was committed and is not in the "
                          "history")
     for event, (outcome, attempts, rows) in tables.ended.items():
+        if outcome == "done" and event not in account.poison and event not in account.undone:
+            continue
         if event not in account.poison and not _is_skipped(event, account, tables):
             verdict.add("totals", f"task {event} is in the history as {outcome}, "
                         + ("and was rolled back" if event in account.undone else
                            "and could be done"))
+        elif outcome == "done":
+            verdict.add("totals", f"task {event}, which can never be done, is in the history as done")
         elif attempts == 0 or attempts != rows:
             verdict.add("totals", f"task {event} is in the history with {attempts} attempts, and "
                         f"{rows} are kept")

@@ -64,10 +64,9 @@ class TaskOperator:
         if done.returncode != suite.DONE:
             return False
         shown = json.loads(done.stdout)["task"]
-        words = ["edit", str(task), "--value", "-"]
-        options = json.loads(shown["options"])
-        if not isinstance(options["headers"], list):
-            words += ["--options", json.dumps({**options, "headers": [["id", event]]})]
+        words = ["edit", str(task), "--params", "-"]
+        if "rowHeaders" in json.loads(shown["options"]):
+            words += ["--headers", "{}"]
         return self.retry(*words, stdin=shown["params"].split()[0].encode()).returncode == suite.DONE
 
     def close(self):

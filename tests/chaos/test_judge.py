@@ -328,6 +328,14 @@ class Judge(unittest.TestCase):
         self.world.ended["t1-a1"] = ("exhausted", 1, 1)
         self.assert_found("totals", 1)
 
+    def test_a_done_task_is_kept_for_a_while(self):
+        self.world.ended["c1"] = ("done", 0, 0)
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_a_task_that_can_never_be_done_is_not_kept_as_done(self):
+        self.world.ended["p1"] = ("done", 1, 1)
+        self.assertIn("can never", self.assert_found("totals", 1).stories["totals"][0])
+
     def test_a_task_without_an_effect_is_lost(self):
         del self.world.entries[self.world.effect_place("c2")]
         self.assertIn("c2", self.assert_found("lost", 1).stories["lost"][0])

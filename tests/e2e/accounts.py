@@ -13,6 +13,7 @@ ROLES_OF = {
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "run": ["run"],
     "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
+    "APPLICATION INSERT": ["application_insert"],
 }
 PASSWORD = "the password of all test accounts"
 

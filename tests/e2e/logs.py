@@ -6,15 +6,16 @@ import re
 
 EVENT = re.compile(r"level=(\w+) event=(\w+)(.*)")
 TIME = re.compile(r"time=(\S+)Z ")
-# common/kafka/kafka.c lets librdkafka say the same again after a minute.
-AGAIN_S = 59
+# Seconds after which a line may be repeated: a text of librdkafka is new again after two quiet
+# minutes, and what is still waited for is named once a minute.
+AGAIN_S = {"kafka_library": 119, "not_ready": 59, "still_waiting": 59}
 
 # The event that ends a condition. The next failure is logged again, and a busy machine may cause
 # one.
 ENDS = {"ready_again": "not_ready", "dependency_up": "dependency_down",
         "work_resumed": "work_paused", "check_passed": "check_failed",
         "partitions_assigned": "partitions_lost"}
-PLACE = re.compile(r"^ ?(.*?)(?: (?:err|after_ms|count)=.*)?$")
+PLACE = re.compile(r"^ ?(.*?)(?: (?:err|after_ms|count|lasts_ms)=.*)?$")
 SPELLS_MAX = 3
 
 
@@ -43,7 +44,8 @@ def repeated(role):
             continue
         line = event[2], re.sub(r"\d+", "#", event[3])
         at = datetime.datetime.fromisoformat(time[1])
-        may = line[0] == "kafka_library" and (at - said.get(line, at)).total_seconds() >= AGAIN_S
+        may = (line[0] in AGAIN_S and
+               (at - said.get(line, at)).total_seconds() >= AGAIN_S[line[0]])
         times[line] = times.get(line, 0) + (not may)
         if line in said and not may or times[line] > SPELLS_MAX:
             found[line] = times[line]

@@ -233,7 +233,7 @@ class Silent(unittest.TestCase):
     def test_everything_listens_on_the_loopback_by_default(self):
         done = subprocess.run([suite.BINARY, "config", "--defaults"], capture_output=True,
                               text=True, check=True)
-        listens = [line for line in done.stdout.splitlines() if "listen = " in line]
+        listens = [line for line in done.stdout.splitlines() if line.startswith("listen = ")]
         self.assertEqual(len(listens), 2, listens)
         for line in listens:
             self.assertIn("listen = 127.0.0.1:", line)

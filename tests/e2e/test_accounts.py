@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What an account may and may not: of the database, and of the machine."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -45,7 +47,7 @@ FORBIDDEN = {
                   "SELECT params FROM retry_task_history"],
     "rollup": ["SELECT content FROM remark", "UPDATE remark SET content = ''",
                "UPDATE vote_tally SET votes = 0", "SELECT * FROM vote_document"],
-    "retry": ["DELETE FROM retry_task_history", "UPDATE retry_scene SET paused = 1",
+    "retry": ["DELETE FROM retry_scene", "UPDATE retry_scene SET paused = 1",
               "SELECT * FROM outbox", "SELECT * FROM vote_state"],
     "status": ["SELECT payload FROM outbox", "SELECT payload FROM dead_record",
                "SELECT content FROM remark", "UPDATE relay_lease SET owner = ''",
@@ -90,7 +92,7 @@ class Database(suite.Case):
         self.stack.sql("DELETE FROM retry_task")
 
     def test_an_application_reads_the_number_of_lanes_with_a_lock(self):
-        """As README.md says for writers that spread events over lanes."""
+        """As OPERATIONS.md says for writers that spread events over lanes."""
         writer = suite.connect(self.stack.name, autocommit=False, user="tallybox_application",
                                password=accounts.PASSWORD, **SECURE)
         self.addCleanup(writer.close)
@@ -117,12 +119,122 @@ class Database(suite.Case):
             r"it lacks GRANT [A-Z, ]+ ON \S*(instance|relay_lease|outbox); `tallybox migrate "
             r"grants`", role.log_text()))
 
+    def test_status_names_the_role_whose_rights_its_account_lacks(self):
+        done = self.stack.tallybox("status", expect=None, sets={
+            "mysql.user": "tallybox_rollup",
+            "mysql.password_file": self.stack.accounts.password_file})
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(" ".join(done.stdout.split()), r"command denied to user .* `tallybox "
+                         r"migrate grants --role status` those of this command")
+        self.assertNotIn("configuration file", done.stderr)
+
+    def change_password(self, password):
+        """As an operator does it; then the server closes the connections of the account, so that
+        each of them needs a login."""
+        self.stack.sql(f"ALTER USER rotated@'%' IDENTIFIED BY '{password}'", database=None)
+        for session, in self.stack.sql("SELECT id FROM information_schema.processlist WHERE user = "
+                                       "'rotated'", database=None):
+            try:
+                self.stack.sql(f"KILL {session}", database=None)
+            except pymysql.MySQLError as reason:
+                self.assertEqual(reason.args[0], 1094)  # it has ended
+
+    def test_a_password_is_rotated_without_a_restart(self):
+        self.stack.sql("CREATE USER rotated@'%' IDENTIFIED BY 'first'", database=None)
+        self.addCleanup(self.stack.sql, "DROP USER rotated@'%'", database=None)
+        self.stack.sql_all(line.replace("'tallybox_run'", "'rotated'")
+                           for role, line in self.stack.accounts.statements() if role == "run")
+        password = self.stack.folder / "rotated"
+        password.write_text("first\n")
+        sets = {"mysql.user": "rotated", "mysql.password_file": password}
+        run = self.start("run", sets={**sets, "mysql.auth_wait_ms": 86400000})
+        relay = self.start("relay", sets={**sets, "mysql.auth_wait_ms": 1000})
+        run.vote((1, 1, 1))
+        self.change_password("second")
+        # Every role of the process waits, however it would treat another fault of its account.
+        for role in ("serve", "relay", "retry", "consume", "rollup"):
+            suite.wait_for(f"{role} to be refused", lambda role=role: re.search(
+                rf"event=dependency_down .*role={role} .*denied.*auth_wait_ms = 86400000",
+                run.log_text()))
+        suite.wait_for("the process not to be ready", lambda: not run.ready())
+        # The shards of all handlers fail alike: one line for each error text, and one for all held.
+        suite.wait_for("the leases to fail", lambda: "reason=cannot_renew_leases" in run.log_text())
+        errors = re.findall(r"event=dependency_down dep=mysql role=retry "
+                            r'reason=cannot_renew_leases err="(.*)"', run.log_text())
+        self.assertEqual(len(errors), len({re.sub(r"\d+", "#", error) for error in errors}), errors)
+        self.assertEqual(len(re.findall(r"event=shards_leased handlers=\w+:16,.*of=16 ",
+                                        run.log_text())), 1, run.log_text())
+        # A process that has waited long enough ends, whatever its role.
+        self.assertEqual(relay.wait_end(), suite.FAILED, relay.log_text())
+        self.assertRegex(relay.log_text(), "event=role_failed role=relay reason=login_refused .*denied")
+        password.write_text("second\n")
+        run.wait_ready()
+        run.vote((2, 1, 1))
+        run.process.send_signal(signal.SIGHUP)
+        suite.wait_for("the reload", lambda: "event=reloaded " in run.log_text())
+        self.assertIn("event=setting_changed setting=mysql.password from=*** to=***", run.log_text())
+        self.assertNotIn("settings_need_restart", run.log_text())
+
     def test_what_is_printed_is_sql_that_can_be_run_twice(self):
         text = self.stack.tallybox("migrate", "grants").stdout
         self.assertIn("'tallybox_serve'@'%'", text)
         for _ in range(2):
             self.stack.sql_all(line.rstrip(";") for line in text.splitlines()
                                if line.startswith("GRANT "))
+
+
+class Doctor(suite.Case):
+    """`tallybox doctor` on real servers."""
+
+    def doctor(self, *arguments, role="status", **sets):
+        return self.stack.tallybox(
+            "doctor", *arguments, expect=None,
+            sets={"mysql.user": f"tallybox_{role}",
+                  "mysql.password_file": self.stack.accounts.password_file,
+                  **{key.replace("__", "."): value for key, value in sets.items()}})
+
+    def test_each_role_has_the_privileges_that_migrate_grants_prints(self):
+        for role in ("serve", "relay", "retry", "consume", "rollup", "housekeep", "run", "verify"):
+            with self.subTest(role=role):
+                done = self.doctor("--role", role, role=role)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn(f"has the privileges of {role if role != 'run' else 'housekeep'}",
+                              done.stdout)
+
+    def test_an_account_of_another_role_lacks_privileges(self):
+        done = self.doctor("--role", "relay", role="rollup")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"FAILED +mysql +the account lacks privileges of relay: GRANT "
+                                      r"[A-Z, ]*DELETE[A-Z, ]* ON \S+\.outbox;")
+        self.assertIn("to do: `tallybox migrate grants`", done.stdout)
+        self.assertRegex(done.stdout, r"\n\d+ ok, \d+ warnings, 1 failed, 0 unreachable\n$")
+
+    def test_servers_that_do_not_answer_are_unreachable(self):
+        closed = suite.free_port()
+        done = self.doctor("--json", mysql__port=closed,
+                           **{"kafka__bootstrap.servers": f"127.0.0.1:{closed}"})
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        found = json.loads(done.stdout)
+        self.assertFalse(found["ok"])
+        self.assertEqual({one["subject"] for one in found["findings"]
+                          if one["level"] == "unreachable"}, {"mysql", "kafka"})
+        self.assertIn(f"no answer within 5 s from kafka.bootstrap.servers = 127.0.0.1:{closed}",
+                      done.stdout)
+
+    def test_a_wrong_password_and_a_missing_file_fail(self):
+        done = self.stack.tallybox(
+            "doctor", expect=None, env={"TALLYBOX_MYSQL_PASSWORD": "wrong"},
+            sets={"mysql.user": "tallybox_relay", "api.token_file": "/no/such/file"})
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"FAILED +mysql .*1045")
+        self.assertIn("--role relay reads the account of [role.relay]", done.stdout)
+        self.assertIn("api.token_file: /no/such/file: No such file", done.stdout)
+        self.assertNotIn("wrong", done.stdout)
+
+    def test_an_unknown_role_is_refused_with_the_list(self):
+        done = self.doctor("--role", "relay,chef")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--role chef: expected one of run,serve,relay", done.stderr)
 
 
 @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")

@@ -178,6 +178,11 @@ class Kept(DeadCase):
         self.consume.wait_ready()
         status = self.stack.tallybox("status").stdout
         self.assertIn("tallybox dead list", status)
+        done = self.stack.tallybox("status", "--check", expect=suite.FAILED)
+        self.assertRegex(done.stdout, r"PROBLEMS: .*dead records: \d+ \(.*\): tallybox dead list")
+        for name in {one[0] for one in poison}:
+            line, = re.findall(rf"event=record_dead .*class={name} .*", self.consume.log_text())
+            self.assertRegex(line, r'id=(\d+) hint="tallybox dead show \1;')
 
     def test_a_batch_of_poison_alone_is_kept(self):
         ids = self.die(*[b"no vote"] * 30, key="5")
@@ -234,7 +239,11 @@ class Kept(DeadCase):
         self.dead("drop", "--all", "--limit", 2, "--yes")
         self.assertEqual(self.ids(), ids[2:])
         self.assertEqual(self.ids("--decided"), ids[:2])
-        self.dead("drop", ids[2])
+        done = self.dead("drop", ids[2], expect=suite.USAGE)
+        self.assertIn("1 dead record of group", done.stderr)
+        self.assertIn("--yes", done.stderr)
+        self.assertEqual(self.ids(), ids[2:])
+        self.dead("drop", ids[2], "--yes")
         done = self.dead("drop", ids[2])
         self.assertIn("no longer dead: dropped", done.stdout)
         self.dead("drop", 10 ** 12, expect=suite.FAILED)
@@ -248,11 +257,15 @@ class Kept(DeadCase):
 
     def test_a_terminal_is_asked(self):
         ids = self.die(b"x", b"y", key="7")
-        words = " ".join([suite.BINARY, "dead", "--config", str(self.stack.ini), "drop", "--all"])
-        for answer, left, code in ((b"n\n", ids, 1), (b"y\n", [], 0)):
-            done = subprocess.run(["script", "-qec", words, "/dev/null"], input=answer,
+        words = " ".join([suite.BINARY, "dead", "--config", str(self.stack.ini), "drop "])
+        for what, answer, asked, left, code in (
+                (f"{ids[0]}", b"n\n", b"1 dead record ", ids, 1),
+                (f"{ids[0]}", b"y\n", b"1 dead record ", ids[1:], 0),
+                ("--all", b"n\n", b"1 dead record ", ids[1:], 1),
+                ("--all", b"y\n", b"1 dead record ", [], 0)):
+            done = subprocess.run(["script", "-qec", words + what, "/dev/null"], input=answer,
                                   capture_output=True, timeout=30, check=False)
-            self.assertIn(b"2 dead records", done.stdout)
+            self.assertIn(asked, done.stdout)
             self.assertEqual(done.returncode, code, done.stdout)
             self.assertEqual(self.ids(), left)
 
@@ -401,10 +414,10 @@ class Replay(DeadCase):
         # One that was not chosen holds back the later ones of its key as well.
         done = json.loads(self.dead("replay", ids[2], "--json", expect=suite.FAILED).stdout)
         self.assertEqual([(one["id"], one["behind"]) for one in done["stay"]], [(ids[2], ids[0])])
-        self.dead("drop", ids[0])
+        self.dead("drop", ids[0], "--yes")
         self.dead("replay", ids[2])
         self.assertEqual(self.applied(340), [(3, 1, 1, 1)])
-        self.dead("drop", ids[1])
+        self.dead("drop", ids[1], "--yes")
         self.dead("replay", "--key", 341, "--yes")
         self.assertEqual(self.applied(341), [(4, 1, 1, 1)])
 

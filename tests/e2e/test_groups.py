@@ -3,8 +3,10 @@
 batches, under each way a group can share them out. TALLYBOX_ROUNDS=20 repeats what is timed more
 often; the times are printed."""
 
+import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import sys
@@ -188,6 +190,49 @@ class Locks(GroupCase):
     def waits(self):
         return self.stack.number("SELECT COUNT(*) FROM information_schema.innodb_trx "
                                  "WHERE trx_state = 'LOCK WAIT'")
+
+
+class TwoInstallations(GroupCase):
+    """Two databases whose consumers use one Kafka."""
+
+    seconds = 20
+
+    def test_the_second_is_refused_and_both_are_named(self):
+        self.stack.sql("UPDATE installation SET name = 'aaaa0001' WHERE id = 1")
+        first = self.start("consume")
+        suite.wait_for("its partitions", lambda: self.owned(first) == PARTITIONS)
+        self.stack.sql("UPDATE installation SET name = 'bbbb0002' WHERE id = 1")
+        second = self.start("consume", ready=False)
+        suite.wait_for("the refusal", lambda: re.search(
+            "event=work_paused what=consumer_group .*installation aaaa0001 uses the consumer group "
+            f"{self.stack.group}, too .*, bbbb0002: set consumer.group", second.log_text()))
+        answer = second.admin("/readyz")
+        self.assertEqual(answer.status, 503)
+        self.assertIn("aaaa0001", answer.body.decode())
+        self.assertEqual(self.owned(first), PARTITIONS)
+        self.assertEqual(first.terminate(), 0)
+        second.wait_ready()
+        self.wait_all_owned(second, 30)
+
+    def test_the_default_group_names_the_installation(self):
+        self.stack.sql("UPDATE installation SET name = 'cccc0003' WHERE id = 1")
+        self.stack.write_ini(consumer__group="")
+        wire.produce(suite.kafka().bootstrap, self.stack.topic, b"no vote", key="1")
+        suite.wait_for("a record that waits", lambda: re.search(
+            rf"records wait for longer than 100 ms in {self.stack.topic}/\d, held by none",
+            self.stack.tallybox("status", "--check", expect=suite.FAILED,
+                                sets={"admin.stale_ms": 100}).stdout), every=0.3)
+        self.start("consume")
+        suite.wait_for("its progress", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM consumer_progress "
+            "WHERE consumer_group = 'tallybox-cccc0003'") == PARTITIONS)
+        self.assertIn("consumer group tallybox-cccc0003\n", self.stack.tallybox("status").stdout)
+        suite.wait_for("a dead record", self.dead_records, every=0.3)
+        self.stack.tallybox("dead", "drop", "--all", "--yes")
+        self.assertEqual(self.dead_records(), [])
+
+    def dead_records(self):
+        return json.loads(self.stack.tallybox("dead", "list", "--json").stdout)["records"]
 
 
 class SameName(GroupCase):

@@ -10,6 +10,8 @@ import sys
 import unittest
 import uuid
 
+import pymysql
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
 import wire  # noqa: E402
@@ -133,6 +135,15 @@ class Published(suite.Case):
         connection.rollback()
         self.assertEqual(set(records), {one["id"] for one in rows})
 
+    def test_a_relay_that_does_not_reach_kafka_is_not_ready(self):
+        """Although its outbox is empty, and although another relay holds the lane."""
+        self.assertIn("relay kafka: ok", self.relay.admin("/readyz").body.decode())
+        lost = self.start("relay", sets={"kafka.bootstrap.servers": "127.0.0.1:1"}, ready=False)
+        suite.wait_for("the reason", lambda: "relay kafka: no answer from kafka.bootstrap.servers "
+                       "= 127.0.0.1:1" in lost.why_not_ready())
+        self.assertIn("event=dependency_down dep=kafka role=relay reason=no_answer", lost.log_text())
+        lost.end()
+
     def test_published_rows_are_counted(self):
         before = self.relay.metric("tallybox_relay_published_total")
         self.publish(*[row(kind="count", key=str(n)) for n in range(100)])
@@ -179,6 +190,74 @@ class OtherTables(suite.Case):
         self.assertEqual(record.headers["lane"], "shop_events")
         self.assertEqual(record.headers["a"], "b")
         relay.wait_ready()
+
+    def test_debeziums_stock_table_is_refused_and_changed_over(self):
+        """The table of Debezium's documentation, which has no order of its own."""
+        self.stack.sql("""
+            CREATE TABLE stock (
+                id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL,
+                aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT NULL,
+                payload JSON NULL)""")
+        event = row(kind="stock", key="o-1", payload='{"total": 3}')
+        self.stack.sql("INSERT INTO stock VALUES (%s, 'stock', 'o-1', %s, '{\"total\": 3}')",
+                       (event["id"], event["type"]))
+        lanes = {"relay.lanes": "outbox,stock"}
+        relay = self.start("relay", sets=lanes, ready=False)
+        suite.wait_for("the reason in the log", lambda:
+                       "not a tallybox outbox table: stock (" in relay.log_text())
+        self.assertIn("CREATE TABLE stock LIKE outbox", relay.log_text())
+        self.stack.sql("RENAME TABLE stock TO stock_old")
+        self.stack.sql("CREATE TABLE stock LIKE outbox")
+        self.stack.sql("INSERT INTO stock (id, aggregatetype, aggregateid, type, payload) "
+                       "SELECT id, aggregatetype, aggregateid, type, payload FROM stock_old")
+        self.stack.wait_drained(table="stock")
+        record, = self.stack.records(f"event.{self.stack.name}.stock")
+        self.assertEqual(json.loads(record.value), {"total": 3})
+        self.assertEqual(record.headers["id"], event["id"])
+        relay.wait_ready()
+
+    def test_an_id_is_printable_text_or_a_uuid_in_16_bytes(self):
+        """Binary ids are common: UNHEX(REPLACE(UUID(), '-', '')), uuid.bytes."""
+        self.stack.sql("CREATE TABLE raw_events LIKE outbox")
+        self.stack.sql("ALTER TABLE raw_events MODIFY id VARBINARY(36) NOT NULL, ADD UNIQUE KEY uk_id (id)")
+        lane = {"relay.lanes": "outbox,raw_events"}
+        self.start("relay", sets=lane)
+        binary, text = uuid.uuid4(), str(uuid.uuid4())
+        rows = [row(kind="raw", key="a", id=binary.bytes), row(kind="raw", key="b", id=text),
+                row(kind="raw", key="c", id=b"one\0two")]
+        self.stack.append(rows, table="raw_events")
+        with self.assertRaises(pymysql.IntegrityError):
+            self.stack.sql("INSERT INTO raw_events (id, aggregatetype, aggregateid, type) VALUES "
+                           "('twice', 'raw', 'd', 'T'), ('twice', 'raw', 'd', 'T')")
+        self.stack.wait_drained(table="raw_events")
+        records = self.stack.records(f"event.{self.stack.name}.raw")
+        self.assertEqual({(one.headers["id"], one.headers["ce_id"]) for one in records},
+                         {(str(binary), str(binary)), (text, text)})
+        (options, reason), = self.stack.sql("SELECT options, reason FROM retry_task WHERE task_group = "
+                                            "'raw_events'")
+        self.assertIn("id is neither printable text nor a UUID of 16 bytes", reason)
+        options = json.loads(options)
+        self.assertEqual(options["rowId"], f"hex:{rows[2]['id'].hex()}")
+        self.assertEqual(set(dict(options["headers"])), {"ce_specversion", "ce_type", "ce_source",
+                                                         "ce_time", "seq", "lane"})
+        # MariaDB also stores such bytes in the ASCII column of the outbox table; MySQL refuses them.
+        blank = uuid.UUID(bytes=binary.bytes[:15] + b" ")
+        stored = []
+        for one in (binary, blank):
+            try:
+                self.stack.sql("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
+                               f"VALUES (UNHEX('{one.hex}'), 'ascii', 'a', 'Happened', '{{}}')")
+                stored.append(str(one))
+            except pymysql.MySQLError as refusal:
+                self.assertEqual(refusal.args[0], 1366)
+        self.stack.wait_drained()
+        if stored:
+            records = self.stack.records(f"event.{self.stack.name}.ascii")
+            self.assertEqual([one.headers["id"] for one in records], stored)
+        # The unique key is the writer's choice: the tables are as the migrations made them.
+        self.stack.sql("ALTER TABLE outbox ADD UNIQUE KEY uk_outbox_id (id)")
+        self.addCleanup(self.stack.sql, "ALTER TABLE outbox DROP KEY uk_outbox_id")
+        self.stack.tallybox("migrate", "verify")
 
 
     def test_a_lane_reads_a_table_with_another_name_and_has_its_own_topics(self):
@@ -298,7 +377,21 @@ class Refused(suite.Case):
         self.stack.append([more])
         self.wait_left([])
         self.assertEqual(self.tasks(), [rows[1]["id"], rows[2]["id"], more["id"]])
-        self.drop_tasks()
+        self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy) VALUES ('outbox', "
+                       "'publish', %s)",
+                       [json.dumps({"stop": [], "wait": "fixed 1s", "attempts": 0})])
+        self.addCleanup(self.stack.sql, "DELETE FROM retry_scene WHERE scene = 'publish'")
+        retry = self.start("retry")
+        suite.wait_for("the queue to refuse the row, too", lambda: self.stack.number(
+            "SELECT MAX(attempts) FROM retry_task") > 0)
+        limited, = self.stack.sql("SELECT reason_class, reason FROM retry_task ORDER BY id LIMIT 1")
+        self.assertEqual(limited, ("refused", task[0][2]))
+        self.assertNotIn("xxxxxxxxxx", [value for key, value in self.values()])
+        retry.end()
+        self.start("retry", sets={"relay.row_bytes_max": 100000})
+        suite.wait_for("the row to be published above the old limit", lambda: not self.tasks())
+        self.assertEqual([value for key, value in self.values() if key == "bad"],
+                         ["first", "xxxxxxxxxx", "behind", "follows"])
         self.check_free(relay)
 
     def test_the_retry_queue_gets_a_row_above_the_brokers_limit(self):
@@ -307,8 +400,24 @@ class Refused(suite.Case):
         rows = self.rows(big=15000)
         self.stack.append(rows)
         self.check_diverted(relay, rows)
+        self.check_foreseen()
+        reason = self.stack.number("SELECT reason FROM retry_task ORDER BY id LIMIT 1")
+        for limit in ("max.message.bytes of the topic is 5000", "relay.row_bytes_max is 20000"):
+            self.assertIn(limit, reason)
         self.drop_tasks()
         self.check_free(relay)
+
+    def check_foreseen(self):
+        """After the first attempt people can see when the key will be blocked."""
+        task = self.stack.number("SELECT MIN(id) FROM retry_task")
+        retry = self.start("retry")
+        suite.wait_for("the first attempt", lambda: self.stack.number(
+            f"SELECT attempts FROM retry_task WHERE id = {task}") > 0)
+        retry.end()
+        said = self.stack.tallybox("status", expect=None).stdout
+        self.assertRegex(said, rf"task {task} blocks its key at 20\S+ \S+ UTC unless corrected")
+        self.assertRegex(self.stack.tallybox("retry", "show", str(task)).stdout,
+                         r"blocks at +20\S+ \S+ UTC, in 1 h")
 
     def test_bad_headers_stop_their_key_only(self):
         relay = self.start("relay")
@@ -316,10 +425,39 @@ class Refused(suite.Case):
         rows[1]["headers"] = "{not json"
         self.stack.append(rows)
         self.check_diverted(relay, rows)
-        options = json.loads(self.stack.number("SELECT options FROM retry_task ORDER BY id"))
-        self.assertEqual(options["headers"], "{not json")
-        self.drop_tasks()
+        task, = self.stack.sql("SELECT id, options FROM retry_task ORDER BY id LIMIT 1")
+        self.assertEqual(json.loads(task[1])["rowHeaders"], "{not json")
+        self.correct(task[0], rows)
         self.check_free(relay)
+
+    def correct(self, task, rows):
+        """The operator gives the application's headers alone; the record has the relay's as well."""
+        retry = self.start("retry")
+        suite.wait_for("the handler to refuse the task", lambda: "retry edit ID --headers" in
+                       self.stack.number("SELECT reason FROM retry_task ORDER BY id LIMIT 1"))
+        good = self.stack.folder / "headers.json"
+        good.write_text('{"tenant": "north"}')
+        self.stack.tallybox("retry", "edit", task, "--headers", '{"id": "other"}',
+                            expect=suite.USAGE)
+        suite.wait_for("the edit of a task that does not run", lambda: self.stack.tallybox(
+            "retry", "edit", task, "--headers", good, expect=None).returncode == suite.DONE)
+        shown = json.loads(self.stack.tallybox("retry", "show", task, "--json").stdout)
+        edit = [one for one in shown["attempts"] if one["outcome"] == "edited"]
+        self.assertEqual([one["reason"] for one in edit], ["headers"])
+        self.assertIn("@", edit[0]["owner"])
+        # An attempt that had begun before the edit may still run.
+        suite.wait_for("both tasks of the key to be published", lambda: self.tasks() == [] or (
+            self.stack.tallybox("retry", "run-now", task, expect=None) is None), every=0.5)
+        records = {one.headers["id"]: one for one in self.stack.records(self.topic)}
+        corrected, behind = (records[one["id"]] for one in rows[1:3])
+        own = {name: value for name, value in corrected.headers.items()
+               if not name.startswith("tallybox-")}
+        self.assertEqual(own.pop("tenant"), "north")
+        self.assertEqual(set(own), {"id", "ce_specversion", "ce_id", "ce_type", "ce_source",
+                                    "ce_time", "seq", "lane"})
+        self.assertEqual(own["ce_id"], rows[1]["id"])
+        self.assertLess(corrected.offset, behind.offset)
+        retry.end()
 
     def test_two_rows_with_one_event_id_are_two_tasks(self):
         relay = self.start("relay")

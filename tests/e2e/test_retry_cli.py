@@ -105,6 +105,8 @@ class Looking(RetryCase):
         self.assertEqual((len(page["tasks"]), page["more"], page["after"]), (2, True, second))
         page = self.read("list", "--limit", 2, "--after", second)
         self.assertEqual(([one["id"] for one in page["tasks"]], page["more"]), ([third], False))
+        self.assertEqual(self.retry("list", "--scene", "none").stdout, "no task matches\n")
+        self.assertEqual(self.retry("history").stdout, "no task in the history matches\n")
         text = self.retry("list").stdout
         for word in ("shop/mail", "default/sms", "a b", "refused: no", "blocked", "due"):
             self.assertIn(word, text)
@@ -141,7 +143,7 @@ class Looking(RetryCase):
         self.assertNotIn("\x1b", text)
         for word in ("\u00e4\u20ac", "00 ff 20", "try 2", "2 failed", '{"a": 1}'):
             self.assertIn(word, text)
-        done = subprocess.run([suite.BINARY, "retry", "show", str(task), "--params", "--config",
+        done = subprocess.run([suite.BINARY, "retry", "show", str(task), "--raw", "--config",
                                str(self.stack.ini)], capture_output=True, timeout=30, check=True)
         self.assertEqual(done.stdout, params)
         self.end(task)
@@ -167,11 +169,52 @@ class Looking(RetryCase):
                          [done, cancelled])
         self.assertIn("cancelled", self.retry("history").stdout)
 
+    def test_a_key_is_never_cut(self):
+        key = "customer/" + "\u00e4\u00f6" * 60 + "/end"
+        self.task(ordering_key=key)
+        self.task(biz_no="B" * 64)
+        text = self.retry("list").stdout
+        self.assertIn(f"  {key}  ", text)
+        self.assertIn("B" * 64, text)
+
+    def test_an_unknown_handler_says_that_its_tasks_do_not_run(self):
+        task = self.task(handler="htp", ordering_key="k")
+        for words in (["list"], ["show", task]):
+            text = self.retry(*words).stdout
+            self.assertIn("no task of the handler htp runs", text)
+            self.assertIn("did you mean http", text)
+        self.assertIn("wait for the handler htp", self.stack.tallybox("status").stdout)
+        self.task()
+        self.assertNotIn("handler http", self.retry("list", "--handler", "http").stdout)
+
+    def test_the_help_lists_the_actions(self):
+        for words in (["--help"], ["list", "--help"]):
+            text = self.retry(*words).stdout
+            for action in ("run-now [ID]...", "unpark [KEY]", "scene set SCENE", "history [ID]..."):
+                self.assertIn(action, text)
+
+    def test_other_letters_than_a_column_holds_are_refused_in_words(self):
+        self.task(ordering_key="\u00e4", biz_no="\u00e4")
+        self.assertEqual(len(self.ids("list", "--key", "\u00e4", "--biz-no", "\u00e4")), 1)
+        for words in (["list", "--scene", "\u00e4"], ["list", "--group", "\u00e4"],
+                      ["history", "--handler", "\u00e4"], ["requeue", "--outcome", "\u00e4"],
+                      ["list", "--reason-class", "\u00e4"], ["pause", "\u00e4"],
+                      ["scene", "show", "\u00e4"], ["scene", "set", "\u00e4", "--policy", "{}"],
+                      ["scene", "list", "--group", "\u00e4"], ["group", "enable", "\u00e4"],
+                      ["pause", "mail", "--group", "\u00e4"],
+                      ["group", "set", "shop", "--handlers", "\u00e4"],
+                      ["group", "set", "shop", "--scenes", "\u00e4"],
+                      ["group", "set", "shop", "--topics", "\u00e4"]):
+            with self.subTest(words=words):
+                done = self.retry(*words, expect=suite.USAGE)
+                self.assertIn("tallybox retry: ", done.stderr)
+                self.assertNotIn("ollation", done.stderr)
+
     def test_words_that_make_no_sense_are_refused(self):
         for words in (["lits"], ["show"], ["show", "1", "2"], ["list", "x"], ["cancel"],
                       ["run-now"], ["cancel", "--all", "--scene", "x"], ["list", "--yes"],
                       ["list", "--state", "dead"], ["list", "--since", "soon"], ["list", "--skip"],
-                      ["list", "--limit", "0"], ["show", "1", "--json", "--params"], ["pause"],
+                      ["list", "--limit", "0"], ["show", "1", "--json", "--raw"], ["pause"],
                       ["pause", "a", "b"], ["scene"], ["scene", "drop"], ["scene", "set", "x"],
                       ["unpark"], ["unpark", "a", "b"], ["cancel", "1", "--scene", "x"],
                       ["history", "--state", "blocked"], ["pause", "x" * 65],
@@ -202,7 +245,7 @@ class Documented(RetryCase):
 
     def test_the_tables_of_words_need_no_database(self):
         for words, said in ((("scene", "fields"), "max_pending"), (("scene", "waits"), "rocketmq"),
-                            (("handlers",), "kafka")):
+                            (("scene", "presets"), "publish-week"), (("handlers",), "kafka")):
             done = self.retry(*words, sets={"mysql.port": 1})
             self.assertIn(f"`{said}`", done.stdout)
 
@@ -273,7 +316,8 @@ class Deciding(RetryCase):
         head, after = self.key_of("u", BLOCKED, QUEUED)
         self.assertEqual(self.read("unpark", "u")["done"], 1)
         self.assertEqual((self.row(head), self.row(after)[0]), ((WAITING, 0, 1), QUEUED))
-        self.assertIn("no such task", self.retry("unpark", "u").stdout)
+        done = self.retry("unpark", "u", expect=suite.FAILED)
+        self.assertIn(f"task {head} is waiting: tallybox retry run-now {head}", done.stderr)
         self.assertEqual(self.read("unpark", "--id", head)["was_so"], 1)
 
     def test_a_parked_key_drains_when_it_is_unparked(self):
@@ -282,7 +326,7 @@ class Deciding(RetryCase):
         self.assertEqual(self.read("unpark", "d")["done"], 1)
         self.assertEqual((self.row(head), self.row(second)[0], self.row(third)[0]),
                          (None, WAITING, QUEUED))
-        self.assertEqual(self.read("unpark", "d")["matched"], 0)
+        self.assertEqual(self.read("unpark", "d", expect=suite.FAILED)["matched"], 0)
         self.assertEqual(self.row(third)[0], QUEUED)
         self.assertEqual(self.row(other)[0], PARKED)
 
@@ -290,7 +334,29 @@ class Deciding(RetryCase):
         head, after = self.key_of("s", BLOCKED, QUEUED)
         self.assertEqual(self.read("unpark", "s", "--skip")["done"], 1)
         self.assertEqual((self.outcome(head)[0], self.row(after)[0]), ("cancelled", WAITING))
-        self.assertEqual(self.read("unpark", "s", "--skip")["matched"], 0)
+        self.assertEqual(self.read("unpark", "s", "--skip", expect=suite.FAILED)["matched"], 0)
+
+    def test_nothing_to_do_is_a_failure_that_says_what_to_use(self):
+        parked, queued = self.key_of("n", PARKED, QUEUED)
+        running = self.key_of("order/7", RUNNING)[0]
+        alone = self.task()
+        for words, said in (
+                (["unpark", "nobody"], "tallybox retry list --state blocked,parked"),
+                (["unpark", "--key", "nobody"], "tallybox retry list --state blocked,parked"),
+                (["unpark", running], f"task {running} has the key order/7"),
+                (["unpark", alone], f"tallybox retry run-now {alone}"),
+                (["unpark", "order/7"], f"task {running} is running"),
+                (["run-now", "--key", "n"], f"task {parked} is parked: tallybox retry unpark n"),
+                (["cancel", "--key", "order/7"], "--force"),
+                (["cancel", "--scene", "nobody"], "tallybox retry list"),
+                (["requeue", "--scene", "nobody"], "tallybox retry history")):
+            with self.subTest(words=words):
+                done = self.retry(*words, expect=suite.FAILED)
+                self.assertIn(said, done.stderr)
+                self.assertEqual(done.stdout, "")
+        self.assertEqual([self.row(one)[0] for one in (parked, queued, running, alone)],
+                         [PARKED, QUEUED, RUNNING, WAITING])
+        self.assertEqual(self.read("requeue", "--all", "--yes")["matched"], 0)
 
     def test_a_key_is_one_of_its_group(self):
         mine = self.key_of("k", BLOCKED, task_group="a")[0]
@@ -325,19 +391,28 @@ class Deciding(RetryCase):
         self.assertEqual(self.read("requeue", task)["done"], 1)
 
     def test_what_has_not_ended_is_edited_and_stays_in_its_state(self):
+        options = '{"url": "http://x/"}'
         for state in (WAITING, QUEUED, BLOCKED):
             with self.subTest(state=STATES[state]):
                 task = self.key_of(f"e{state}", state)[0]
                 for _ in range(2):
-                    done = self.retry("edit", task, "--value", "-", "--options", '{"a": 1}',
+                    done = self.retry("edit", task, "--params", "-", "--options", options,
                                       stdin=b"\x00 new")
                     self.assertIn("is edited", done.stdout)
                 rows = self.stack.sql("SELECT state, params, options FROM retry_task WHERE id = %s",
                                       [task])
-                self.assertEqual(rows[0], (state, b"\x00 new", '{"a": 1}'))
+                self.assertEqual(rows[0], (state, b"\x00 new", options))
+        self.retry("scene", "set", "mail", "--options", options)
         self.assertEqual(self.read("edit", task, "--options", "")["outcome"], "edited")
         rows = self.stack.sql("SELECT params, options FROM retry_task WHERE id = %s", [task])
         self.assertEqual(rows[0], (b"\x00 new", None))
+        self.retry("edit", task, "--headers", '{"x": "y"}')
+        shown = self.read("show", task)
+        self.assertEqual(json.loads(shown["task"]["options"]), {"headers": {"x": "y"}})
+        self.assertEqual([(one["outcome"], one["reason"]) for one in shown["attempts"]],
+                         [("edited", "params, options")] * 2 + [("edited", "options"),
+                                                                ("edited", "headers")])
+        self.assertIn("edited", self.retry("show", task).stdout)
 
     def test_what_cannot_be_edited_says_why_and_stays(self):
         ended = self.task()
@@ -354,23 +429,26 @@ class Deciding(RetryCase):
 
     def test_an_edit_that_makes_no_sense_changes_nothing(self):
         task, other = self.task(), self.task()
+        self.retry("scene", "set", "mail", "--options", '{"url": "http://x/"}')
         self.stack.sql("UPDATE retry_task SET idempotency_key = NULL, params = id")
         for words in (("--options", "[1]"), ("--options", "{"), ("--options", "x" * 70000),
-                      ("--options", "@/nowhere"), ("--value", "/nowhere")):
+                      ("--options", "@/nowhere"), ("--params", "/nowhere"),
+                      ("--options", '{"a": 1}'), ("--headers", '{"a": 1}'),
+                      ("--headers", "[["), ("--headers", "/nowhere")):
             with self.subTest(words=words):
                 done = self.retry("edit", task, *words, expect=None)
                 self.assertIn(done.returncode, (suite.FAILED, suite.USAGE))
                 self.assertIn("tallybox", done.stderr)
-        done = self.retry("edit", task, "--value", "-", stdin=str(other).encode(),
+        done = self.retry("edit", task, "--params", "-", stdin=str(other).encode(),
                           expect=suite.USAGE)
         self.assertIn("another active task", done.stderr)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE params = id AND "
                                            "options IS NULL"), 2)
 
     def test_a_claim_that_looked_before_an_edit_takes_nothing(self):
-        task = self.task()
+        task = self.task(options='{"url": "http://x/"}')
         before = self.stack.number("SELECT epoch FROM retry_task")
-        self.retry("edit", task, "--value", "-", stdin=b"2")
+        self.retry("edit", task, "--params", "-", stdin=b"2")
         self.assertEqual(self.stack.number("SELECT epoch FROM retry_task"), before + 1)
 
     def test_many_are_asked_for_and_told(self):
@@ -384,7 +462,7 @@ class Deciding(RetryCase):
         self.assertEqual(self.read("run-now", "--scene", "bulk", "--yes")["done"], 250)
         self.assertEqual((self.row(tasks[-1])[2], self.row(other)[2]), (1, 0))
         self.assertIn("251 cancelled", self.retry("cancel", "--all", "--yes").stdout)
-        self.assertIn("no such task", self.retry("cancel", "--all", "--yes").stdout)
+        self.assertIn("no task matches", self.retry("cancel", "--all", "--yes").stdout)
         self.assertEqual(self.read("requeue", "--scene", "bulk", "--yes")["done"], 250)
         words = " ".join([suite.BINARY, "retry", "cancel", "--all", "--config",
                           str(self.stack.ini)])
@@ -492,6 +570,11 @@ class Scenes(RetryCase):
                 self.assertIn(done.returncode, (suite.USAGE, suite.FAILED))
                 self.assertIn(said, done.stderr)
                 self.assertEqual(self.scene()["version"], 2)
+        self.retry("scene", "set", "mail", "--policy", "preset:publish-week")
+        self.assertIn('"deadline": "7d"', self.retry("scene", "show", "mail").stdout)
+        done = self.retry("scene", "set", "mail", "--policy", "preset:never", expect=None)
+        self.assertEqual(done.returncode, suite.USAGE)
+        self.assertIn("there is no policy preset", done.stderr)
         self.retry("scene", "set", "mail", "--policy", "", "--options", "")
         self.assertEqual((self.scene()["policy"], self.scene()["options"]), (None, None))
 

@@ -111,7 +111,7 @@ class Destinations(FairCase):
         living, dead_port = self.serve(), ports.free_port()
         role = self.start("retry", sets={
             "retry.http_hosts": f"127.0.0.1:{living.server_port},127.0.0.1:{dead_port}"})
-        self.scene("mail", wait="fixed 1s", attempts=0)
+        self.scene("mail", wait="fixed 1s", attempts=0, keep_done=False)
         self.put("mail", "http", {"url": f"http://127.0.0.1:{dead_port}/"}, 60)
         suite.wait_for("the breaker to open",
                        lambda: role.metric("tallybox_retry_breakers_open") == 1)

@@ -98,6 +98,11 @@ class Handlers(suite.Case):
         host = self.task("http", {"url": "http://127.0.0.1:1/"})
         program = self.task("exec", {"program": "/bin/sh", "args": ["-c", "true"]})
         self.wait_reason(host, "retry.http_hosts")
+        again = self.task("http", {"url": "http://127.0.0.1:1/"})
+        self.wait_reason(again, "retry.http_hosts")
+        self.assertEqual(self.role.log_text().count("event=check_failed check=http_hosts"), 1)
+        self.assertIn('the host \\"127.0.0.1\\" with port 1 is not in retry.http_hosts',
+                      self.role.log_text())
         self.wait_reason(program, "retry.exec_programs")
         self.stack.sql("DELETE FROM retry_task")
 

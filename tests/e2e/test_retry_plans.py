@@ -139,7 +139,7 @@ class RetryPlans(retry_store.Case):
     def test_beats_and_rescues_look_at_what_runs(self):
         tasks = self.claim()
         self.edge.take()
-        self.me.do("beat", tasks=tasks, lease=1)
+        self.me.do("renew", tasks=tasks, lease=1)
         suite.wait_for("the leases to end", lambda: self.me.do("rescue", rows=10)["count"])
         self.check(self.edge.take(), 500)
 

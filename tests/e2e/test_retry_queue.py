@@ -75,8 +75,10 @@ class RetryCase(suite.Case):
         """Its file is what effects are counted from. It waits for a file `open`."""
         path = self.stack.folder / "effect"
         (self.stack.folder / "effects").touch()
-        path.write_text(PROGRAM.format(folder=self.stack.folder))
-        path.chmod(0o755)
+        # A second process of the test may ask while the first one runs it.
+        if not path.exists():
+            path.write_text(PROGRAM.format(folder=self.stack.folder))
+            path.chmod(0o755)
         return str(path)
 
     def insert(self, scene, numbers, keys=0):

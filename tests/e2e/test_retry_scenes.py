@@ -56,6 +56,17 @@ class InForce(SceneCase):
             self.assertEqual(round(self.fails(scene) / 3600), hours)
             self.assertIn("in force in 2 retry processes", done.stdout)
 
+    def test_a_task_right_after_a_change_that_was_not_waited_for_has_the_new_options(self):
+        """The task has no options of its own: by the scene before the change it would be refused."""
+        self.start("retry", sets=self.sets)
+        for number in range(4):
+            self.retry("scene", "set", f"o{number}", "--options", self.options, "--wait", "0")
+            self.stack.sql("INSERT INTO retry_task (scene, handler) VALUES (%s, 'exec')",
+                           [f"o{number}"])
+        suite.wait_for("the tasks to be tried", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE scene LIKE 'o%' AND attempts = 1") == 4)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task_history"), 0)
+
     def test_no_task_of_a_scene_begins_once_it_is_said_to_be_paused(self):
         self.start("retry", sets=self.sets)
         for number in range(4):

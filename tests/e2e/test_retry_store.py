@@ -206,6 +206,26 @@ class RetryStore(retry_store.Case):
                     "FROM retry_task_history"),
                     [("b", "k", "done", 1, "host-1", RUNNING)] if keep else [])
 
+    def test_a_done_task_is_forgotten_when_its_time_has_passed(self):
+        store = self.store()
+        for keep in (0, 3600000, 1):
+            self.insert("k")
+            store.finish(store.claim(), "again", attempts=1, outcome="failed", reason="x")
+            store.finish(store.claim(), "done", outcome="done", keep=True, keepMs=keep)
+        self.insert(None)
+        store.finish(store.claim(), "skip", outcome="failed", reason="no")
+        ids = [row[0] for row in self.stack.sql("SELECT id FROM retry_task_history ORDER BY id")]
+        suite.wait_for("its time to pass", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task_history WHERE keep_until < UTC_TIMESTAMP(3)"))
+        self.assertEqual([store.do("forget", rows=10)["count"] for _ in range(2)], [1, 0])
+        for column, table in (("id", "retry_task_history"), ("task_id", "retry_attempt")):
+            self.assertEqual([row[0] for row in self.stack.sql(
+                f"SELECT DISTINCT {column} FROM {table} ORDER BY 1")],
+                [ids[0], ids[1], ids[3]])
+        self.stack.sql("UPDATE retry_task_history SET keep_until = UTC_TIMESTAMP(3) WHERE "
+                       "keep_until IS NOT NULL")
+        self.assertEqual(store.do("forget", rows=10)["count"], 1)
+
     def test_an_exhausted_task_is_whole_in_the_history(self):
         store = self.store()
         self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key, params) VALUES "
@@ -251,12 +271,12 @@ class RetryStore(retry_store.Case):
         suite.wait_for("the leases to end", lambda: other.do("rescue", rows=10)["count"])
         # Rescued, and not yet claimed by anybody.
         self.assertEqual(store.finish(tasks), [True, True])
-        self.assertEqual(store.do("beat", tasks=tasks, lease=60000)["lost"], [True, True])
+        self.assertEqual(store.do("renew", tasks=tasks, lease=60000)["lost"], [True, True])
         self.assertEqual(self.states(), dict.fromkeys(ids, WAITING))
         mine = other.claim()
         for end in ("done", "again", "back", "block", "park", "skip", "step"):
             self.assertEqual(store.finish(tasks, end, attempts=9, outcome="failed"), [True, True])
-        self.assertEqual(store.do("beat", tasks=tasks, lease=60000)["lost"], [True, True])
+        self.assertEqual(store.do("renew", tasks=tasks, lease=60000)["lost"], [True, True])
         self.assertEqual(self.states(), dict.fromkeys(ids, RUNNING))
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt"), 0)
         self.assertEqual([task["attempts"] for task in mine], [0, 0])
@@ -267,13 +287,13 @@ class RetryStore(retry_store.Case):
         self.insert(None, None, None)
         tasks = store.claim(lease=1000)
         store.finish(tasks[1:2])
-        self.assertEqual(store.do("beat", tasks=tasks, lease=3600000)["lost"],
+        self.assertEqual(store.do("renew", tasks=tasks, lease=3600000)["lost"],
                          [False, True, False])
         self.assertEqual(self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE lease_until > UTC_TIMESTAMP(3) + "
             "INTERVAL 59 MINUTE"), 2)
         self.assertEqual(store.do("rescue", rows=10)["count"], 0)
-        self.assertEqual(store.do("beat", tasks=[], lease=1)["lost"], [])
+        self.assertEqual(store.do("renew", tasks=[], lease=1)["lost"], [])
 
     def test_a_rescue_gives_back_and_wakes(self):
         store, late = self.store(), self.session()

@@ -2,6 +2,7 @@
 """All roles in one process, what a daemon says about itself, how it stops, and how it refuses a
 wrong set-up."""
 
+import json
 import pathlib
 import re
 import signal
@@ -117,6 +118,57 @@ class AllInOne(suite.Case):
         text = self.stack.tallybox("status").stdout
         for word in ("outbox", self.stack.topic, "schema"):
             self.assertIn(word, text)
+
+    def instances(self, name, sets=None):
+        """Role -> instance of the process whose admin server has that address."""
+        page = json.loads(self.stack.tallybox("status", "--json", sets=sets).stdout)
+        return {one["role"]: one for one in page["instances"]["list"]
+                if (one["admin"] or "").endswith(f":{name.admin_port}")}
+
+    def test_status_shows_all_roles_and_since_when_one_is_dead(self):
+        every = {"serve", "relay", "retry", "consume", "rollup", "housekeep"}
+        suite.wait_for("all roles", lambda: every <= set(self.instances(self.one)), every=0.5)
+        self.stack.wait_drained()
+        suite.wait_for("no problem", lambda: self.stack.tallybox(
+            "status", "--check", expect=None).stdout == "ok\n", every=0.5)
+        short = {"relay.lease_ms": 2000, "relay.send_timeout_ms": 1000}
+        role = self.start("rollup", sets=short)
+        suite.wait_for("the roll-up", lambda: "rollup" in self.instances(role), every=0.2)
+        role.kill()
+        suite.wait_for("its death", lambda: self.instances(role, short)["rollup"]["dead"], every=0.2)
+        self.assertRegex(self.stack.tallybox("status", sets=short).stdout,
+                         r"rollup .* ago +dead since \d\d:\d\d:\d\d\n")
+
+    def test_a_check_of_the_status_fails_while_work_waits(self):
+        stale = {"admin.stale_ms": 100, "relay.lanes": "outbox,extra"}
+        self.stack.sql("CREATE TABLE extra LIKE outbox")
+        self.stack.sql("INSERT INTO extra (id, aggregatetype, aggregateid, type, created_at) "
+                       "VALUES ('x', 'vote', '1', 'x', UTC_TIMESTAMP() - INTERVAL 1 MINUTE)")
+        done = self.stack.tallybox("status", "--check", expect=suite.FAILED, sets=stale)
+        self.assertRegex(done.stdout, r"\APROBLEMS: .*lane extra: its oldest row waits for 1 min, and no "
+                                      r"relay holds the lane.*\n\Z")
+        self.assertTrue(self.stack.tallybox("status", sets=stale).stdout.startswith("PROBLEMS: "))
+        self.stack.sql("DROP TABLE extra")
+        self.stack.tallybox("status", "--check", "--json", expect=suite.USAGE)
+
+    def test_status_is_watched_until_it_is_stopped(self):
+        words = [suite.BINARY, "status", "--watch", "--config", str(self.stack.ini)]
+        for key, value in self.stack.accounts.sets(("status",), {}).items():
+            words += ["--set", f"{key}={value}"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watch:
+            try:
+                heads = [self.next_head(watch), self.next_head(watch)]
+            finally:
+                watch.terminate()
+        self.assertNotEqual(*heads)
+
+    @staticmethod
+    def next_head(watch):
+        """The line with the time of the next page."""
+        while not (line := watch.stdout.readline()).startswith("tallybox "):
+            if not line:
+                raise AssertionError("the watch has ended")
+        return line
 
 
 class Readiness(suite.Case):
@@ -247,6 +299,23 @@ class Stopping(suite.Case):
         self.stop_soon(*roles)
 
 
+class RoleOfOneFile(suite.Role):
+    """A role that finds all of its settings in the file that the roles of a machine share."""
+
+    def __init__(self, stack, name, ini):
+        super().__init__(stack, name, {}, [])
+        self.ini = ini
+
+    def command(self):
+        return [self.program, self.name, "--config", str(self.ini)]
+
+    def find_port(self):
+        """Asks the log where the admin server listens."""
+        found = re.search(r"event=admin_listening url=http://127\.0\.0\.1:(\d+)/", self.log_text())
+        self.admin_port = int(found[1]) if found else None
+        return found
+
+
 class Settings(suite.Case):
     """A wrong setting names its place and starts nothing."""
 
@@ -295,6 +364,32 @@ class Settings(suite.Case):
         self.assertRegex(text, r"poll_ms\s*=\s*17\b.*TALLYBOX_RELAY_POLL_MS")
         self.assertRegex(text, r"send_timeout_ms\s*=\s*2000\b.*tallybox\.ini:\d+")
 
+    def test_one_file_serves_all_roles_of_a_machine(self):
+        port = suite.free_port()
+        accounts = {role: self.stack.accounts.sets([role], {})
+                    for role in ("relay", "rollup", "status")}
+        ini = self.stack.folder / "all.ini"
+        ini.write_text(f"{self.stack.ini.read_text()}[admin]\nlisten = 127.0.0.1:{port}+\n" + "".join(
+            f"[role.{role}]\n" + "".join(f"{key} = {value}\n" for key, value in sets.items())
+            for role, sets in accounts.items()))
+        roles = [RoleOfOneFile(self.stack, name, ini) for name in ("relay", "rollup")]
+        for role in roles:
+            self.stack.roles.append(role.start())
+            self.addCleanup(role.end)
+            suite.wait_for("its admin server", role.find_port)
+            role.wait_ready()
+        ports = [role.admin_port for role in roles]
+        self.assertTrue(port <= ports[0] < ports[1] < port + 100, (port, ports))
+
+        def addresses():
+            done = self.stack.command(["status", "--json", "--config", ini], {})
+            return {one["role"]: one["admin"]
+                    for one in json.loads(done.stdout)["instances"]["list"] if one["admin"]}
+        wanted = {role.name: f"http://127.0.0.1:{role.admin_port}" for role in roles}
+        suite.wait_for("both addresses", lambda: wanted.items() <= addresses().items(), every=0.2)
+        text = self.stack.command(["config", "--config", ini, "--role", "relay"], {}).stdout
+        self.assertRegex(text, rf"user = {accounts['relay']['mysql.user']} .*all\.ini:\d+")
+
     def test_the_printed_defaults_are_a_file_that_can_be_used(self):
         path = self.stack.folder / "defaults.ini"
         path.write_text(self.stack.tallybox("config", "--defaults").stdout)
@@ -320,11 +415,28 @@ class Settings(suite.Case):
 
     def test_a_wrong_password_is_said_clearly(self):
         done = self.stack.tallybox("serve", env={"TALLYBOX_MYSQL_PASSWORD": SECRET},
-                                   sets={"mysql.user": "root", "admin.listen": "off"},
+                                   sets={"mysql.user": "root", "admin.listen": "off",
+                                         "mysql.auth_wait_ms": 0},
                                    expect=suite.FAILED)
         self.assertRegex(done.stderr, "(?i)access denied")
         self.assertIn("root", done.stderr)
         self.assertNotIn(SECRET, done.stderr)
+
+    def test_a_setting_that_shows_late_to_be_wrong_ends_with_2(self):
+        for role, key, value in (
+                ("retry", "retry.shards", "0-99"),
+                ("retry", "retry.handlers", "fax"),
+                ("retry", "retry.handlers", "steps"),
+                ("retry", "retry.http_ca", "/nonexistent"),
+                ("relay", "kafka.producer.acks", "1"),
+                ("consume", "kafka.consumer.group.id", "x"),
+                ("relay", "admin.listen", "192.0.2.1:80"),
+                ("serve", "api.listen", "192.0.2.1:80")):
+            with self.subTest(key=key, value=value):
+                done = self.stack.tallybox(role, expect=suite.USAGE, sets={
+                    "admin.listen": "off", "api.listen": "127.0.0.1:0", key: value})
+                self.assertIn(key, done.stderr)
+                self.assertIn("rc=reject", done.stderr)
 
     def test_a_port_in_use_is_said_clearly(self):
         with socket.socket() as holder:
@@ -339,7 +451,8 @@ class Settings(suite.Case):
                 self.assertRegex(done.stderr, "in use|another process listens")
 
     def test_help_and_wrong_words(self):
-        for words in (["--help"], ["help"], ["relay", "--help"], ["vote", "--help"]):
+        for words in (["--help"], ["help"], ["help", "--help"], ["help", "relay"],
+                      ["relay", "--help"], ["vote", "--help"]):
             done = subprocess.run([suite.BINARY, *words], capture_output=True, text=True,
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 0, words)

@@ -12,8 +12,12 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import pymysql
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import suite  # noqa: E402
+import page_files  # noqa: E402
 
 MIGRATIONS = sorted(path.stem for path in (suite.ROOT / "schema/migrate").glob("0*.sql"))
 COUNT, NEWEST = len(MIGRATIONS), int(MIGRATIONS[-1][:4])
@@ -107,7 +111,7 @@ class Migrate(SchemaCase):
         status = self.migrate_json("status")[0]
         self.assertTrue(status["ok"])
         self.assertEqual((status["version"], status["needs"]), (NEWEST, NEWEST))
-        self.assertEqual(status["sides"], ["outbox", "sink"])
+        self.assertEqual(status["sides"], ["outbox", "votes", "sink"])
         self.assertTrue(all(one["finishedAt"] for one in status["migrations"]))
         self.assertEqual(self.migrate_json("plan")[0]["statements"], [])
         self.assertIn("is as schema version", self.migrate("verify"))
@@ -118,7 +122,8 @@ class Migrate(SchemaCase):
         self.assertEqual(self.tables(), set())
         self.sql(*[one["sql"] for one in statements])
         text = self.migrate("up", expect=suite.FAILED)
-        self.assertRegex(text, "vote_state exists already .* no migration did that.*baseline")
+        self.assertRegex(text, "already has tables that tallybox makes: outbox, .* and more; "
+                               "nothing was changed: .*baseline")
         self.assertEqual(self.history(), [])
 
         self.sql("ALTER TABLE vote_tally DROP INDEX ix_vote_tally_changed")
@@ -155,12 +160,12 @@ class Migrate(SchemaCase):
         self.assertNotIn("outbox", self.tables(sink))
         first, second = self.migrate_json("status", sets=sets)
         self.assertEqual((first["version"], first["sides"]),
-                         (newest_of("outbox"), ["outbox"]))
+                         (newest_of("votes"), ["outbox", "votes"]))
         self.assertEqual((second["version"], second["sides"]), (newest_of("sink"), ["sink"]))
         self.migrate("verify", sets=sets)
         self.drop(sink)
         text = self.migrate("verify", sets=sets, expect=suite.FAILED)
-        self.assertIn(f"is as schema version {newest_of('outbox')}", text)
+        self.assertIn(f"is as schema version {newest_of('votes')}", text)
         self.assertIn(f"database {sink} at", text)
 
     def test_one_database_under_two_names_is_no_trouble(self):
@@ -286,26 +291,151 @@ class History(SchemaCase):
 
     def test_a_statement_in_doubt_is_looked_for(self):
         self.migrate("up")
-        half_way = ("UPDATE schema_history SET state = 'trying', statement = 5, "
+        half_way = ("UPDATE schema_history SET state = 'trying', statement = 7, "
                     "finished_at = NULL WHERE version = 2")
         for undo in ("DO 1", "DROP TABLE rollup_state"):
             with self.subTest(undo):
                 self.sql(half_way, undo)
-                self.assertIn("half-way through migration 0002_sink (5 of 6 statements)",
+                self.assertIn("half-way through migration 0002_sink (7 of 8 statements)",
                               self.migrate("status", expect=suite.FAILED))
-                self.assertIn("goes on behind statement 5 of 6", self.migrate("up"))
-                self.assertEqual(self.history()[1], (2, "applied", 6, 6))
+                self.assertIn("goes on behind statement 7 of 8", self.migrate("up"))
+                self.assertEqual(self.history()[1], (2, "applied", 8, 8))
                 self.migrate("verify")
 
     def test_what_stands_in_the_way_is_left_alone(self):
+        """All names are checked before anything is made; the table of the shop stays."""
         self.sql(f"CREATE DATABASE {self.name}", database=None)
         self.sql("CREATE TABLE remark (mine INT)")
-        text = self.migrate("up", expect=suite.FAILED)
-        self.assertRegex(text, "migration 0002_sink, statement 5 of 6: remark exists already")
-        self.assertEqual(self.history()[1], (2, "running", 4, 6))
+        for arguments in ((), ("--to", 2)):
+            text = self.migrate("up", *arguments, expect=suite.FAILED)
+            self.assertIn("already has tables that tallybox makes: remark; nothing was changed: "
+                          "rename them, leave the votes out (`tallybox migrate up --only outbox`), "
+                          "or give tallybox another database", text)
+            self.assertEqual(self.tables(), {"remark"})
         self.sql("DROP TABLE remark")
         self.migrate("up")
         self.migrate("verify")
+
+    def test_a_history_of_another_program_is_named(self):
+        self.sql(f"CREATE DATABASE {self.name}", database=None)
+        self.sql("CREATE TABLE schema_history (installed_rank INT PRIMARY KEY)")
+        for action in ("up", "status"):
+            self.assertIn("the table schema_history in database "
+                          f"{self.name} is not tallybox's", self.migrate(action, expect=suite.FAILED))
+
+
+class OnlyOutbox(SchemaCase):
+    """`migrate up --only outbox` into the database of a shop, which has a table remark itself."""
+
+    def setUp(self):
+        super().setUp()
+        self.sql(f"CREATE DATABASE {self.name} CHARACTER SET utf8mb4", database=None)
+        self.sql("CREATE TABLE remark (mine INT)")
+
+    def role(self, name, *arguments):
+        role = suite.Role(self, name, {}, arguments).start()
+        self.addCleanup(role.end)
+        return role
+
+    def tallybox(self, *words, expect=suite.DONE):
+        done = subprocess.run([suite.BINARY, *words, "--config", str(self.ini)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=60, check=False, env=suite.clean_environment())
+        self.assertEqual(done.returncode, expect, done.stdout)
+        return done.stdout
+
+    def test_votes_are_left_out_and_added_later(self):
+        self.migrate("status", "--only", "outbox", expect=suite.USAGE)
+        self.assertNotIn("remark", self.migrate("plan", "--only", "outbox"))
+        text = self.migrate("up", "--only", "outbox")
+        self.assertIn("with the outbox only", text)
+        made = self.tables()
+        self.assertLessEqual({"remark", "outbox", "relay_lease", "instance", "retry_task"}, made)
+        self.assertFalse({"vote_state", "vote_count", "vote_document", "dead_record"} & made)
+
+        self.assertIn("with the outbox only: up to date", self.migrate("status"))
+        self.assertTrue(self.migrate_json("status")[0]["outboxOnly"])
+        self.assertIn("with the outbox only", self.migrate("verify"))
+        self.migrate("up", "--only", "outbox")
+        text = self.tallybox("status")
+        self.assertIn("with the outbox only", text)
+        self.assertTrue(text.endswith("\nvotes\n  left out: this installation has the outbox "
+                                      "only\n"), text)
+        self.assertNotIn("roll-up", text)
+        self.assertRegex(self.tallybox("verify", "--wait", "1"), r"(?s)ok +outbox_drained.*ok: 1 checks")
+
+        retry = self.role("retry", "--migrate")
+        retry.wait_ready()
+        rollup = self.role("rollup", "--migrate")
+        suite.wait_for("the reason of rollup", lambda:
+                       "has the outbox only, without the tables for votes" in rollup.log_text())
+        self.assertEqual(self.tables(), made)
+
+        self.assertIn("remark; nothing was changed", self.migrate("up", expect=suite.FAILED))
+        self.assertEqual(self.tables(), made)
+        self.sql("RENAME TABLE remark TO shop_remark")
+        self.assertNotIn("only", self.migrate("up"))
+        self.migrate("verify")
+        rollup.wait_ready()
+        self.assertIn("has vote tables already",
+                      self.migrate("up", "--only", "outbox", expect=suite.FAILED))
+
+    def test_debeziums_table_is_in_the_way_until_it_is_renamed(self):
+        self.sql("CREATE TABLE outbox (id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype "
+                 "VARCHAR(255) NOT NULL, aggregateid VARCHAR(255) NOT NULL, type VARCHAR(255) NOT "
+                 "NULL, payload JSON NULL)",
+                 "INSERT INTO outbox VALUES (UUID(), 'order', 'o-1', 'Made', '{}')")
+        for arguments in (("--only", "outbox"), ()):
+            text = self.migrate("up", *arguments, expect=suite.FAILED)
+            self.assertRegex(text, r"already has tables that tallybox makes: outbox.* \(not a "
+                                   r"tallybox outbox table: outbox has no column seq\); nothing "
+                                   r"was changed: rename them")
+            self.assertEqual(self.tables(), {"outbox", "remark"})
+        self.sql(*self.page("change_over.sql"))
+        self.migrate("up", "--only", "outbox")
+        self.sql(*self.page("copy.sql"))
+        self.assertEqual(self.sql("SELECT seq, aggregateid FROM outbox"), [(1, "o-1")])
+        self.migrate("verify")
+
+    def page(self, name):
+        """The statements of a block of docs/outbox.md, in the database of this test."""
+        text = page_files.files((suite.ROOT / "docs/outbox.md").read_text(encoding="utf-8"))[name]
+        return [one.replace("tallybox.", f"{self.name}.").strip()
+                for one in text.split(";") if one.strip()]
+
+    def test_the_page_writes_an_event_from_another_database(self):
+        shop, user = f"{self.name}_shop", f"{self.name}_user"
+        self.addCleanup(self.drop, shop)
+        self.addCleanup(self.sql, f"DROP USER IF EXISTS {user}@'%'", database=None)
+        self.migrate("up", "--only", "outbox")
+        self.sql(f"CREATE DATABASE {shop}", f"CREATE USER {user}@'%' IDENTIFIED BY 'x'",
+                 f"GRANT INSERT, CREATE ON {shop}.* TO {user}@'%'",
+                 *[one.replace("'shop'", f"'{user}'") for one in self.page("rights.sql")],
+                 database=None)
+        connection = suite.connect(shop, user=user, password="x")
+        self.addCleanup(connection.close)
+        with connection.cursor() as cursor:
+            for statement in self.page("shop.sql") + self.page("order.sql"):
+                cursor.execute(statement)
+            cursor.execute("START TRANSACTION")
+            for statement in self.page("order.sql")[1:-1]:
+                cursor.execute(statement.replace("A-1001", "A-1002"))
+            cursor.execute("ROLLBACK")
+        self.assertEqual(self.sql("SELECT aggregateid FROM outbox"), [("A-1001",)])
+        self.assertEqual(self.sql("SELECT number FROM orders", database=shop), [("A-1001",)])
+        self.sql(*self.page("old_tasks.sql"))
+
+    def test_the_database_of_the_sink_is_not_made(self):
+        sink = f"{self.name}_sink"
+        self.addCleanup(self.drop, sink)
+        sets = {"sink.database": sink}
+        self.migrate("up", "--only", "outbox", sets=sets)
+        for action in ("status", "verify"):
+            self.migrate(action, sets=sets)
+        self.assertFalse(self.sql(f"SHOW DATABASES LIKE '{sink}'", database=None))
+        self.migrate("up", sets=sets)
+        self.assertIn("vote_document", self.tables(sink))
+        self.migrate("verify", sets=sets)
 
 
 class Killed(SchemaCase):
@@ -409,10 +539,75 @@ class Rights(SchemaCase):
         self.assertIn("denied", self.migrate("up", sets=sets, expect=suite.FAILED))
         self.migrate("up", "--to", 1)
         text = self.migrate("up", sets=sets, expect=suite.FAILED)
-        self.assertRegex(text, "migration 0002_sink, statement 1 of 6: .*denied")
-        self.assertEqual(self.history()[1], (2, "running", 0, 6))
+        self.assertRegex(text, "migration 0002_sink, statement 1 of 8: .*denied")
+        self.assertEqual(self.history()[1], (2, "running", 0, 8))
         self.migrate("up")
         self.migrate("verify")
+
+
+class Accounts(SchemaCase):
+    """`migrate grants --role R --create-user` piped into an administrator's client."""
+
+    def pipe(self, role, *arguments):
+        """Runs what is printed, statement by statement, as a client without --force does. Returns
+        the settings of the account."""
+        self.addCleanup(self.sql, f"DROP USER IF EXISTS 'tallybox_{role}'@'%'", database=None)
+        done = subprocess.run(self.words("grants", "--role", role, "--create-user", *arguments),
+                              capture_output=True, text=True, timeout=60, check=True,
+                              env=suite.clean_environment())
+        self.shown = []
+        for line in done.stdout.splitlines():
+            if line and not line.startswith("--"):
+                self.shown += self.sql(line, database=None)
+        password = self.folder / f"password_{role}"
+        password.write_text(re.search(r"password = (\S+)", done.stderr).group(1) + "\n")
+        return {"mysql.user": f"tallybox_{role}", "mysql.password_file": password}
+
+    def users(self):
+        return {row[0] for row in self.sql("SELECT user FROM mysql.user", database=None)}
+
+    def test_each_role_gets_its_account_in_one_step(self):
+        for role in ("migrate", "retry", "application_insert"):
+            self.sql(f"DROP USER IF EXISTS 'tallybox_{role}'@'%'", database=None)
+        with self.assertRaises(pymysql.MySQLError) as caught:
+            self.pipe("retry", "--only", "outbox")
+        self.assertIn(caught.exception.args[0], (1049, 1146))
+        self.assertRegex(self.shown[0][0], f"missing in database {self.name}: .*retry_task.*: run "
+                                           "`tallybox migrate up --only outbox` first, then this "
+                                           "again")
+        self.assertNotIn("tallybox_retry", self.users())
+
+        account = self.pipe("migrate")
+        self.migrate("up", "--only", "outbox", sets=account)
+        account = self.pipe("retry", "--only", "outbox")
+        self.assertEqual(self.shown, [])
+        words = [suite.BINARY, "doctor", "--role", "retry", "--config", str(self.ini)]
+        words += [word for key, value in account.items() for word in ("--set", f"{key}={value}")]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False,
+                              env=suite.clean_environment())
+        self.assertIn("the account has the privileges of retry", done.stdout)
+        self.assertIn("the tables are those of this version", done.stdout)
+        role = suite.Role(self, "retry", account, ()).start()
+        self.addCleanup(role.end)
+        role.wait_ready()
+
+        account = self.pipe("application_insert", "--only", "outbox")
+        login = {"user": account["mysql.user"],
+                 "password": account["mysql.password_file"].read_text().strip()}
+        writer = suite.connect(self.name, **login)
+        self.addCleanup(writer.close)
+        with writer.cursor() as cursor:
+            cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
+                           "VALUES (UUID(), 'order', '1', 'OrderPlaced', '{}')")
+            cursor.execute("INSERT INTO retry_task (scene, handler, idempotency_key, options) "
+                           "VALUES ('invoice', 'http', 'invoice/815', '{}')")
+            with self.assertRaises(pymysql.MySQLError):
+                cursor.execute("SELECT COUNT(*) FROM outbox")
+
+    def test_roles_and_options_are_checked(self):
+        for arguments in (("grants", "--role", "relya"), ("grants", "--create-user"),
+                          ("grants", "--only", "votes"), ("up", "--role", "relay")):
+            self.migrate(*arguments, expect=suite.USAGE)
 
 
 class Gate(SchemaCase):

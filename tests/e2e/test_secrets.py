@@ -127,17 +127,18 @@ class Secrets(suite.Case):
     def test_logins_fail_without_a_word_of_them(self):
         path = self.file("wrong-password", SECRETS["the wrong password in its file"])
         ini = self.ini_with(mysql__password=SECRETS["the wrong password in the settings"],
-                            log__level="debug")
+                            log__level="debug", mysql__auth_wait_ms=0)
         for words in (["status"], ["status", "--json"], ["verify"], ["migrate", "up"],
                       ["vote", "1", "1"], ["rollup", "--once"], ["serve"], ["relay"]):
             done = self.run_and_look(*words, sets={
                 "mysql.user": "root", "mysql.password_file": path, "log.level": "debug",
-                "admin.listen": "off"})
+                "admin.listen": "off", "mysql.auth_wait_ms": 0})
             self.assertIn("denied", done.stdout + done.stderr, words)
             self.run_and_look(*words, "--config", str(ini),
                               sets={"mysql.user": "root", "admin.listen": "off"})
-            self.run_and_look(*words, sets={"mysql.user": "root", "admin.listen": "off"}, env={
-                "TALLYBOX_MYSQL_PASSWORD": SECRETS["the wrong password in the environment"]})
+            self.run_and_look(*words, sets={
+                "mysql.user": "root", "admin.listen": "off", "mysql.auth_wait_ms": 0}, env={
+                    "TALLYBOX_MYSQL_PASSWORD": SECRETS["the wrong password in the environment"]})
 
     def test_a_broker_that_refuses_hears_and_tells_nothing(self):
         ini = self.ini_with(**self.kafka_settings())

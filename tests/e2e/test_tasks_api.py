@@ -179,6 +179,11 @@ class Submitting(TasksCase):
         task = self.post({"scene": "given", "handler": "kafka", "params": 1}, 201)
         self.assertFalse(json.loads(task.body)["existed"])
         self.post({"scene": "bare", "handler": "kafka", "params": 1}, 422)
+        bare = {"scene": "bare", "handler": "http", "params": 1}
+        self.assertIn('\\"url\\" is missing', self.post(bare, 422).body.decode())
+        # The refusal was by what this process has just read: it reads the scene again.
+        self.stack.tallybox("retry", "scene", "set", "bare", "--options", '{"url": "http://h/"}')
+        self.post(bare, 201)
 
     def test_a_full_scene_takes_no_more(self):
         self.stack.tallybox("retry", "scene", "set", "tight", "--policy", '{"max_pending": 3}')
@@ -254,6 +259,20 @@ class Finding(TasksCase):
         self.assertEqual((one["state"], one["parked"], one["params"]),
                          ("exhausted", True, {"to": "a"}))
         self.assertEqual(self.get(f"/v1/tasks/{10 ** 12}", 404)["error"]["code"], "not_found")
+
+    def test_a_done_task_is_shown_until_its_time_has_passed(self):
+        retry = self.start("retry", sets={"retry.exec_programs": "/bin/true"})
+        task = self.give(handler="exec", options={"program": "/bin/true"})["id"]
+        suite.wait_for("the task to be done",
+                       lambda: self.get(f"/v1/tasks/{task}")["state"] == "done")
+        one = self.get(f"/v1/tasks/{task}")
+        self.assertEqual((one["params"], [each["outcome"] for each in one["attempts"]]),
+                         ({"to": "a"}, ["done"]))
+        self.assertEqual(self.ids("state=done"), [task])
+        self.stack.sql("UPDATE retry_task_history SET keep_until = UTC_TIMESTAMP(3)")
+        suite.wait_for("the task to be forgotten", lambda: self.serve.call(
+            "GET", f"/v1/tasks/{task}", headers=BEARER).status == 404)
+        retry.end()
 
     def test_bad_arguments_are_named(self):
         for query, at in (("state=dead", "state"), ("limit=0", "limit"), ("limit=201", "limit"),

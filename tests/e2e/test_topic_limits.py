@@ -108,7 +108,7 @@ class Times(suite.Case):
 
     def test_a_row_of_the_future_grows_older_while_it_waits(self):
         now = self.stack.number("SELECT UTC_TIMESTAMP(3)")
-        relay = self.start("relay", sets={"kafka.bootstrap.servers": "127.0.0.1:9"})
+        relay = self.start("relay", sets={"kafka.bootstrap.servers": "127.0.0.1:9"}, ready=False)
         self.addCleanup(self.stack.sql, "DELETE FROM outbox")
         self.stack.append([{"id": "f", "aggregatetype": "week", "aggregateid": "k", "type": "t",
                             "payload": "x", "created_at": now + 2 * HOUR}])

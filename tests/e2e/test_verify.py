@@ -64,7 +64,12 @@ class Verify(suite.Case):
 
     def test_an_undamaged_world_holds(self):
         text = self.stack.tallybox("verify").stdout
-        report = self.stack.verify()
+        self.assertRegex(text, r"\nnot checked:\n +kafka_records +what Kafka holds")
+        raw = self.stack.tallybox("verify", "--json").stdout
+        self.assertRegex(raw, r'"seconds": \d+\.\d{1,3},')
+        report = json.loads(raw)
+        self.assertEqual([one["name"] for one in report["not_checked"]], [
+            "kafka_records", "other_readers", "retry_tasks", "dead_records", "dropped_months"])
         self.assertGreaterEqual(len(report["checks"]), 6)
         for check in report["checks"]:
             self.assertEqual(check["violations"], 0)

@@ -305,13 +305,13 @@ static void part_add(struct fake_housekeep *fake, const char *name, int64_t limi
 
 static void parts_init(struct fake_housekeep *fake, int64_t today)
 {
-    part_add(fake, "p_before", date_month(today, -4));
+    part_add(fake, "p_before", date_month_begin(today, -4));
     for (int64_t month = -4; month <= 1; month++) {
-        struct date date = date_of(date_month(today, month));
+        struct date date = date_of(date_month_begin(today, month));
         char name[16];
 
         snprintf(name, sizeof(name), "p%04d%02d", date.year, date.month);
-        part_add(fake, name, date_month(today, month + 1));
+        part_add(fake, name, date_month_begin(today, month + 1));
     }
     part_add(fake, "p_after", HOUSEKEEP_NO_LIMIT);
 }
@@ -342,13 +342,13 @@ void fake_housekeep_init(struct fake_housekeep *fake)
         .old = {5, 3, 7},
     };
     assert_true(date_parse("2026-11-21", &today));
-    fake->state.now_ms = today * DATE_MS + DATE_MS / 2;
+    fake->state.now_ms = today * MS_PER_DAY + MS_PER_DAY / 2;
     parts_init(fake, today);
     /* Ids follow one another across the months, as events that come in any order make them. */
     for (int64_t id = 1; id <= 60; id++)
         fake->rows[fake->row_count++] = (struct fake_housekeep_row){
             .id = id,
-            .day = id == 60 ? today : date_month(today, -(id * 7 % 6)) + id % 20,
+            .day = id == 60 ? today : date_month_begin(today, -(id * 7 % 6)) + id % 20,
             .vote = id % 3 == 0 ? -1 : 1,
         };
     rows_place(fake);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fakes/fake_migrate_store.h"
 
-#include "schema/migrate/shape.h"
+#include "schema/migrate/ddl.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -133,7 +133,7 @@ static enum rc exists(void *ctx, enum shape_kind kind, const char *table, const 
 static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
 {
     struct fake *fake = ctx;
-    const struct statement statement = {sql, len};
+    const struct sql_statement statement = {sql, len};
     enum rc rc = enter(fake, err);
 
     if (rc != RC_OK)
@@ -142,7 +142,7 @@ static enum rc run(void *ctx, const char *sql, size_t len, struct err *err)
     fake->runs++;
     if (fake->left_over[0] && strncmp(sql, fake->left_over_by, strlen(fake->left_over_by)) == 0)
         return err_fail(err, RC_FATAL, 1050, "partition %s already exists", fake->left_over);
-    return leave(fake, shape_apply(&fake->shape, &statement, err), err);
+    return leave(fake, ddl_apply(&fake->shape, &statement, err), err);
 }
 
 /* A file that a crashed server left blocks the table until it is removed. */
@@ -269,8 +269,8 @@ struct migrate fake_migrate(struct fake *fake, unsigned sides)
 
 void fake_make(struct fake *fake, const char *sql)
 {
-    const struct statement statement = {sql, strlen(sql)};
-    enum rc rc = shape_apply(&fake->shape, &statement, NULL);
+    const struct sql_statement statement = {sql, strlen(sql)};
+    enum rc rc = ddl_apply(&fake->shape, &statement, NULL);
 
     assert(rc == RC_OK);
     (void)rc;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake of the database that the migration runner changes: shape_apply() does its DDL and refuses
+/* A fake of the database that the migration runner changes: ddl_apply() does its DDL and refuses
  * what a server refuses; any call can fail or end the process. The simulation does not migrate. */
 #ifndef TESTS_FAKES_FAKE_MIGRATE_STORE_H
 #define TESTS_FAKES_FAKE_MIGRATE_STORE_H
 
+#include "schema/migrate/migrate.h"
 #include "schema/migrate/migrate_ops.h"
-#include "schema/migrate/state.h"
 
 #include <stdbool.h>
 #include <stddef.h>

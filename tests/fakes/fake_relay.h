@@ -140,6 +140,7 @@ void fake_relay_kill(struct fake_relay *fake);
 struct source fake_relay_source(struct fake_relay *fake);
 struct broker fake_relay_broker(struct fake_relay *fake);
 struct deleter_ops fake_relay_deleter(struct fake_relay *fake);
+struct diverter_ops fake_relay_diverter(struct fake_relay *fake);
 
 /* Rows that are committed and not deleted. */
 size_t fake_relay_left(const struct fake_relay *fake);
@@ -162,10 +163,5 @@ void fake_relay_pass(struct fake_relay *fake);
 void fake_relay_append_record(struct fake_relay *fake, int64_t seq);
 /* The retry queue, in fake_relay_tasks.c. */
 void fake_relay_task_step(struct fake_relay *fake);
-enum rc fake_relay_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
-                             bool *fenced, struct err *err);
-enum rc fake_relay_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
-                             struct err *err);
-enum rc fake_relay_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err);
 
 #endif

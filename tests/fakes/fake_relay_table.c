@@ -36,6 +36,8 @@ static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct rel
     row->aggregate_id = (struct bytes){key, (size_t)len};
     row->type = (struct bytes){"Step", 4};
     row->oversize = known->oversize && !fake->healed;
+    if (row->oversize)
+        row->size = UINT32_MAX;
     if (!row->oversize)
         row->payload = (struct bytes){"0123456789", 10};
 }
@@ -178,9 +180,5 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 
 struct deleter_ops fake_relay_deleter(struct fake_relay *fake)
 {
-    return (struct deleter_ops){.ctx = fake,
-                                .delete_ranges = delete_ranges,
-                                .move_rows = fake_relay_move_rows,
-                                .load_keys = fake_relay_load_keys,
-                                .keys_left = fake_relay_keys_left};
+    return (struct deleter_ops){.ctx = fake, .delete_ranges = delete_ranges};
 }

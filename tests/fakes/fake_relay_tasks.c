@@ -49,8 +49,8 @@ void fake_relay_task_step(struct fake_relay *fake)
         fake_relay_run_task(fake, (int)fake_relay_below(fake, FAKE_RELAY_KEYS));
 }
 
-enum rc fake_relay_move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
-                             bool *fenced, struct err *err)
+static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                         bool *fenced, struct err *err)
 {
     struct fake_relay *fake = ctx;
     enum rc rc;
@@ -81,8 +81,8 @@ static void key_text(int key, char text[32])
     snprintf(text, 32, "outbox.step/key-%d", key);
 }
 
-enum rc fake_relay_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
-                             struct err *err)
+static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, void *on_key_ctx,
+                         struct err *err)
 {
     struct fake_relay *fake = ctx;
     size_t count = 0;
@@ -103,7 +103,7 @@ enum rc fake_relay_load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, 
     return rc;
 }
 
-enum rc fake_relay_keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
 {
     struct fake_relay *fake = ctx;
     enum rc rc;
@@ -121,4 +121,10 @@ enum rc fake_relay_keys_left(void *ctx, struct lane_key *keys, size_t count, str
         }
     }
     return RC_OK;
+}
+
+struct diverter_ops fake_relay_diverter(struct fake_relay *fake)
+{
+    return (struct diverter_ops){
+        .ctx = fake, .move_rows = move_rows, .load_keys = load_keys, .keys_left = keys_left};
 }

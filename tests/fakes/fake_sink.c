@@ -90,7 +90,7 @@ static enum rc fake_make_progress(void *ctx, const struct place *place,
     return RC_OK;
 }
 
-static enum rc fake_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+static enum rc fake_lock_log_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct fake_sink *fake = ctx;
 
@@ -259,7 +259,7 @@ static enum rc fake_insert_votes(void *ctx, const struct vote_row *rows, size_t 
             *duplicate = true;
             return RC_OK;
         }
-        assert_true(rows[i].event.occurred_ms / DATE_MS >= fake->data.begin_day);
+        assert_true(rows[i].event.occurred_ms / MS_PER_DAY >= fake->data.begin_day);
         assert_true(fake->data.vote_count < SINK_VOTES_MAX);
         fake->data.votes[fake->data.vote_count++] = rows[i];
     }
@@ -281,7 +281,7 @@ static enum rc fake_find_events(void *ctx, const struct vote_row *rows, size_t c
 }
 
 static enum rc fake_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
-                                struct err *err)
+                                int64_t *id, struct err *err)
 {
     struct fake_sink *fake = ctx;
     struct sink_dead *row = &fake->data.dead[fake->data.dead_count];
@@ -293,6 +293,8 @@ static enum rc fake_insert_dead(void *ctx, const struct place *place, const stru
     for (size_t i = 0; i < fake->data.dead_count; i++)
         assert_false(fake->data.dead[i].partition == place->partition &&
                      fake->data.dead[i].offset == dead->offset);
+    if (id)
+        *id = (int64_t)fake->data.dead_count + 1;
     *row = (struct sink_dead){.partition = place->partition, .offset = dead->offset};
     row->has_key = dead->key != NULL;
     row->has_value = dead->value != NULL;
@@ -373,7 +375,7 @@ void fake_sink_init(struct fake_sink *fake, struct fake_sink_db *db)
         .begin = fake_begin,
         .make_progress = fake_make_progress,
         .lock_progress = fake_lock_progress,
-        .lock_begin = fake_lock_begin,
+        .lock_log_begin = fake_lock_log_begin,
         .own_progress = fake_own_progress,
         .move_progress = fake_move_progress,
         .lock_tallies = fake_lock_tallies,

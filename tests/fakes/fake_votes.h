@@ -5,7 +5,8 @@
 #ifndef TESTS_FAKES_FAKE_VOTES_H
 #define TESTS_FAKES_FAKE_VOTES_H
 
-#include "producer/vote/vote_ops.h"
+#include "outbox/lanes.h"
+#include "producer/producer_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -66,7 +66,7 @@ static void queues_open(struct api_fixture *fixture)
 
 static void workers_open(struct api_fixture *fixture)
 {
-    struct commit_config commit = {
+    struct committer_config commit = {
         .queue = fixture->votes,
         .store = &fixture->fake.ops,
         .batch_votes_max = 100,

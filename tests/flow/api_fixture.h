@@ -7,7 +7,7 @@
 #include "common/os.h"
 #include "producer/http/api.h"
 #include "producer/remark/totals_reader.h"
-#include "producer/vote/commit.h"
+#include "producer/vote/committer.h"
 #include "tests/fakes/fake_votes.h"
 
 #define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"

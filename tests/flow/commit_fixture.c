@@ -48,7 +48,7 @@ static int64_t no_time(void)
 static void committers_open(struct commit_fixture *fixture)
 {
     for (size_t i = 0; i < SHARDS; i++) {
-        struct commit_config config = {
+        struct committer_config config = {
             .queue = fixture->queue,
             .shard = i,
             .store = &fixture->fake.ops,

@@ -3,8 +3,8 @@
 #ifndef TESTS_FLOW_COMMIT_FIXTURE_H
 #define TESTS_FLOW_COMMIT_FIXTURE_H
 
-#include "common/stop.h"
-#include "producer/vote/commit.h"
+#include "common/loop.h"
+#include "producer/vote/committer.h"
 #include "tests/fakes/fake_votes.h"
 
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #define ASKED_MAX 4000
 
 struct asked {
-    struct commit_request request; /* first */
+    struct committer_request request; /* first */
     struct commit_fixture *fixture;
     struct vote_item items[ASKED_ITEMS_MAX];
     unsigned answers;

@@ -2,9 +2,11 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "tests/flow/daemon_fixture.h"
 
+#include "common/condition.h"
 #include "common/daemon/role.h"
 #include "common/loop.h"
 #include "common/options.h"
+#include "common/os.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -69,6 +71,17 @@ static enum rc one_open(void **role, const struct role_env *env, struct err *err
     return dummy_open(&dummy, role, env, "one");
 }
 
+/* Lives as long as the child. */
+static void wait_for_a_minute(void)
+{
+    static struct condition condition;
+    struct err err = {0};
+
+    err_set(&err, "no answer");
+    condition_init(&condition, CONDITION_DEPENDENCY, "dep=kafka role=one reason=test");
+    condition_fail(&condition, os_now_ms() - 60000, &err);
+}
+
 static enum rc two_open(void **role, const struct role_env *env, struct err *err)
 {
     static struct dummy dummy;
@@ -83,6 +96,8 @@ static enum rc one_start(void *role, struct err *err)
     struct dummy *dummy = role;
 
     fprintf(stderr, "start %s\n", dummy->name);
+    if (behaviour.waits && strcmp(dummy->name, "one") == 0)
+        wait_for_a_minute();
     return loop_start(&dummy->loop, err);
 }
 
@@ -154,8 +169,8 @@ void child_start(struct child *child, const char *const *arguments)
     char *argv[ARGUMENTS_MAX] = {strdup("pair"), strdup("--config=/dev/null"),
                                  strdup("--set=admin.listen=127.0.0.1:0")};
     const struct role *const roles[] = {&one, &two};
-    const struct role_process process = {"pair", "A pair.",   roles,
-                                         2,      shared_gate, FIXTURE_HANDLERS};
+    const struct role_process process = {"pair",           "A pair.", roles, 2,   shared_gate,
+                                         FIXTURE_HANDLERS, NULL,      0,     NULL};
     int argc = 3;
     int ends[2];
 

@@ -27,6 +27,7 @@ struct behaviour {
     enum rc open;  /* of the second role */
     enum rc start; /* of the second role */
     bool join_hangs;
+    bool waits; /* the first role has waited for a minute when it starts */
 };
 
 extern struct behaviour behaviour;

@@ -18,6 +18,7 @@ static void engines_start(struct relay_fixture *fixture)
     const struct source source = fake_relay_source(&fixture->fake);
     const struct broker broker = fake_relay_broker(&fixture->fake);
     const struct deleter_ops deleter = fake_relay_deleter(&fixture->fake);
+    const struct diverter_ops diverter = fake_relay_diverter(&fixture->fake);
     enum rc rc =
         lane_init(&fixture->lane, &own, &fixture->settings, relay_metrics_of(0, own.name), NULL);
 
@@ -28,7 +29,7 @@ static void engines_start(struct relay_fixture *fixture)
         rc = sender_init(&fixture->sender, &fixture->lane, &broker,
                          fake_relay_below(&fixture->fake, 1000), NULL);
     if (rc == RC_OK)
-        rc = deleter_init(&fixture->deleter, &fixture->lane, &deleter,
+        rc = deleter_init(&fixture->deleter, &fixture->lane, &deleter, &diverter,
                           fake_relay_below(&fixture->fake, 1000), NULL);
     assert(rc == RC_OK);
     fixture->reader.ranges_max = 3;

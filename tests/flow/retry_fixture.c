@@ -143,6 +143,15 @@ static bool is_behind(const struct task *task)
     return false;
 }
 
+static int64_t scene_version(const struct task *task)
+{
+    for (size_t i = 0; i < fixture.scene_count; i++)
+        if (strcmp(fixture.scenes[i].scene, task->scene) == 0 &&
+            strcmp(fixture.scenes[i].group, task->group) == 0)
+            return fixture.scenes[i].version;
+    return 0;
+}
+
 static void row_of(const struct task *task, struct task_row *row)
 {
     *row = (struct task_row){
@@ -164,6 +173,7 @@ static void row_of(const struct task *task, struct task_row *row)
         .step = task->step,
         .step_result = task->result[0] ? task->result : NULL,
         .step_result_len = strlen(task->result),
+        .scene_version = scene_version(task),
     };
 }
 
@@ -309,6 +319,7 @@ static void update_write(struct task *task, const struct task_update *update)
     assert(update->ordered == (task->key[0] != '\0'));
     switch (update->end) {
     case TASK_END_DONE:
+        task->keep_ms = update->keep_ms > 0 ? fixture.now_ms + update->keep_ms : 0;
         task_end(task, update->keep ? "done" : "deleted");
         return;
     case TASK_END_STEP:
@@ -367,8 +378,8 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     return answer(CALL_FINISH, err);
 }
 
-static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                          int64_t lease_ms, bool *lost, struct err *err)
+static enum rc store_renew(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                           int64_t lease_ms, bool *lost, struct err *err)
 {
     enum rc rc = reach(ctx, CALL_BEAT, err);
 
@@ -381,7 +392,7 @@ static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, 
         if (!lost[i])
             task->until_ms = fixture.now_ms + lease_ms;
     }
-    fixture.beats += count;
+    fixture.renewals += count;
     return answer(CALL_BEAT, err);
 }
 
@@ -500,6 +511,23 @@ static const struct retry_handler other_handler = {.name = "other", .run = handl
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
 
 /* Of the processes that live. */
+static enum rc store_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    enum rc rc = reach(ctx, CALL_FORGET, err);
+
+    *count = 0;
+    for (size_t i = 0; rc == RC_OK && i < fixture.count && *count < rows_max; i++) {
+        struct task *task = &fixture.tasks[i];
+
+        if (task->state >= 0 || task->keep_ms == 0 || task->keep_ms > fixture.now_ms ||
+            strcmp(task->outcome, "done") != 0)
+            continue;
+        task->outcome = "deleted";
+        ++*count;
+    }
+    return rc == RC_OK ? answer(CALL_FORGET, err) : rc;
+}
+
 static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
                               void *on_handler_ctx, struct err *err)
 {
@@ -548,7 +576,7 @@ void retry_fixture_reset(uint64_t seed)
     fixture.rng = seed;
     fixture.fail_kind = CALLS;
     fixture.fail_rc = RC_RETRY;
-    retry_fixture_group(RETRY_GROUP_STANDARD);
+    retry_fixture_group(RETRY_GROUP_DEFAULT);
     for (size_t i = 0; i < FIXTURE_HOSTS; i++) {
         struct settings *settings = &fixture.hosts[i].settings;
 
@@ -568,8 +596,9 @@ void host_start(size_t number)
 {
     struct host *host = &fixture.hosts[number];
     const struct retry_store store = {
-        host,         store_look, store_scenes, store_record,   store_claim,  store_claim_expired,
-        store_finish, store_beat, store_rescue, store_handlers, store_depths, store_groups};
+        host,         store_look,  store_scenes, store_record, store_claim,    store_claim_expired,
+        store_finish, store_renew, store_rescue, store_forget, store_handlers, store_depths,
+        store_groups};
     enum rc rc;
 
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
@@ -683,15 +712,15 @@ static bool worker_step(struct host *host, size_t worker)
         if (task->runs > task->fail_runs)
             task->done++;
         else
-            fail_as(task, &slot->attempt);
+            fail_as(task, &slot->attempt_result);
         pool_give(&host->pool, slot);
     }
     slot = pool_take(&host->pool, worker);
     if (!slot)
         return false;
-    memset(&slot->attempt, 0, sizeof(slot->attempt));
+    memset(&slot->attempt_result, 0, sizeof(slot->attempt_result));
     if (atomic_load(slot->breaker_open) && !slot->probe) {
-        slot->attempt.end = ATTEMPT_CUT;
+        slot->attempt_result.end = ATTEMPT_CUT;
         pool_give(&host->pool, slot);
         return true;
     }

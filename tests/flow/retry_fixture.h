@@ -31,6 +31,7 @@ enum call {
     CALL_FINISH,
     CALL_BEAT,
     CALL_RESCUE,
+    CALL_FORGET,
     CALL_HANDLERS,
     CALL_DEPTHS,
     CALL_GROUPS,
@@ -50,6 +51,7 @@ struct task {
     unsigned shard;
     int state;           /* enum task_state; -1: ended */
     const char *outcome; /* of an ended task: deleted, done, exhausted */
+    int64_t keep_ms;     /* until when a done task is kept; 0: for ever */
     int64_t attempts;
     int64_t made_ms;
     int64_t next_ms;
@@ -130,7 +132,7 @@ struct retry_fixture {
     bool refuse_always;
     size_t finish_rows_max; /* of one finish */
     size_t claim_rows_max;
-    size_t beats;
+    size_t renewals;
     char last_claims[4096]; /* scenes in the order of their claims */
 };
 

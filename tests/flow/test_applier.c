@@ -31,7 +31,8 @@ struct fixture {
     size_t returned; /* of the jobs, in their order */
     int64_t now_ms;
     int64_t applied_before; /* of the metric */
-    int64_t day_ms;         /* of the votes that are put now, behind 2026-09-21 */
+    atomic_uint dead_logged;
+    int64_t day_ms; /* of the votes that are put now, behind 2026-09-21 */
 };
 
 static struct fixture fixture;
@@ -61,6 +62,7 @@ static void fixture_open_with(size_t jobs_max)
         .rng = no_rng,
         .clock_us = no_time,
         .wake_fetch = no_wake,
+        .dead_logged = &fixture.dead_logged,
     };
 
     memset(&fixture, 0, sizeof(fixture));
@@ -266,6 +268,7 @@ static void dead_records_and_whole_batches_stay_alone(void **state)
     assert_int_equal(fixture.db.commits, 4);
     assert_int_equal(fixture.db.data.dead_count, 1);
     assert_counted(4);
+    assert_int_equal(atomic_load(&fixture.dead_logged), 1U << record_class_index("decode"));
     fixture_close();
 }
 

@@ -254,7 +254,7 @@ static void a_time_out_of_single_records_is_refused(void **state)
     struct err err = {0};
 
     set_property(&fixture->settings, "message.timeout.ms", "5000");
-    assert_int_equal(broker_kafka_check(&fixture->settings, &err), RC_FATAL);
+    assert_int_equal(broker_kafka_check(&fixture->settings, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "message.timeout.ms"));
     assert_non_null(strstr(err.text, "relay.send_timeout_ms"));
 }

@@ -133,13 +133,13 @@ static void votes_for_one_content_meet_in_one_shard(void **state)
     bool used[4] = {false};
 
     (void)state;
-    assert_int_equal(commit_shard_of(items, 2, 4), commit_shard_of(items, 1, 4));
+    assert_int_equal(committer_shard_of(items, 2, 4), committer_shard_of(items, 1, 4));
     for (int64_t content = 1; content <= 64; content++) {
         items[0].content_id = content;
-        used[commit_shard_of(items, 1, 4)] = true;
+        used[committer_shard_of(items, 1, 4)] = true;
     }
     assert_true(used[0] && used[1] && used[2] && used[3]);
-    assert_true(commit_shard_of(items, 2, 4) == SIZE_MAX);
+    assert_true(committer_shard_of(items, 2, 4) == SIZE_MAX);
 }
 
 int main(void)

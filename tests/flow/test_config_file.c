@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/config/config.h"
+#include "common/config/config_command.h"
 
-#include "common/config/setting.h"
+#include "common/config/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void write_file(const char *name, const void *bytes, size_t len)
 static enum rc load(struct config **config, const char *text, struct err *err)
 {
     write_file(FILE_NAME, text, strlen(text));
-    return config_load(config, FILE_NAME, NULL, 0, NULL, err);
+    return config_load(config, NULL, FILE_NAME, NULL, 0, NULL, err);
 }
 
 static struct config *loaded(const char *text)
@@ -265,7 +265,7 @@ static void a_file_of_zero_bytes_is_no_settings_file(void **state)
 
     (void)state;
     write_file(FILE_NAME, "\xff\xfe[\0r\0]\0", 8);
-    assert_int_equal(config_load(&config, FILE_NAME, NULL, 0, NULL, &err), RC_FATAL);
+    assert_int_equal(config_load(&config, NULL, FILE_NAME, NULL, 0, NULL, &err), RC_FATAL);
     assert_string_equal(err.text, "t.ini:1: holds a zero byte; expected a text file in UTF-8");
 }
 
@@ -284,9 +284,9 @@ static void a_named_file_must_be_there(void **state)
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(config_load(&config, "absent.ini", NULL, 0, NULL, &err), RC_FATAL);
+    assert_int_equal(config_load(&config, NULL, "absent.ini", NULL, 0, NULL, &err), RC_FATAL);
     assert_string_equal(err.text, "cannot open absent.ini: No such file or directory");
-    assert_int_equal(config_load(&config, ".", NULL, 0, NULL, &err), RC_FATAL);
+    assert_int_equal(config_load(&config, NULL, ".", NULL, 0, NULL, &err), RC_FATAL);
     assert_string_equal(err.text, ".:1: cannot be read; is it a file?");
 }
 
@@ -296,10 +296,10 @@ static void the_file_of_the_folder_is_read_when_it_is_there(void **state)
     struct err err = {0};
 
     (void)state;
-    assert_int_equal(config_load(&config, NULL, NULL, 0, NULL, &err), RC_OK);
+    assert_int_equal(config_load(&config, NULL, NULL, NULL, 0, NULL, &err), RC_OK);
     config_free(config);
     write_file("tallybox.ini", "[api]\ncommitters = 7\n", 21);
-    assert_int_equal(config_load(&config, NULL, NULL, 0, NULL, &err), RC_OK);
+    assert_int_equal(config_load(&config, NULL, NULL, NULL, 0, NULL, &err), RC_OK);
     assert_int_equal(config_settings(config)->api.committers, 7);
     config_free(config);
 }
@@ -317,7 +317,7 @@ static void environment_and_set_win_over_the_file(void **state)
 
     (void)state;
     write_file(FILE_NAME, text, strlen(text));
-    assert_int_equal(config_load(&config, FILE_NAME, sets, 1, environment, &err), RC_OK);
+    assert_int_equal(config_load(&config, NULL, FILE_NAME, sets, 1, environment, &err), RC_OK);
     assert_int_equal(config_settings(config)->relay.poll_ms, 3);
     assert_int_equal(config_settings(config)->relay.lease_ms, 9002);
     assert_int_equal(config_settings(config)->relay.full_scan_ms, 1001);
@@ -326,6 +326,127 @@ static void environment_and_set_win_over_the_file(void **state)
     config_print(config, &out);
     assert_non_null(strstr(buf_text(&out), "; t.ini:4\n"));
     buf_done(&out);
+    config_free(config);
+}
+
+static struct config *loaded_for(const char *role, const char *text, const char *const *environment)
+{
+    struct config *config = NULL;
+    struct err err = {0};
+
+    write_file(FILE_NAME, text, strlen(text));
+    if (config_load(&config, role, FILE_NAME, NULL, 0, environment, &err) != RC_OK)
+        fail_msg("%s", err.text);
+    return config;
+}
+
+static const char roles_text[] = "[role.relay]\n"
+                                 "admin.listen = 127.0.0.1:9470\n"
+                                 "mysql.user = relay\n"
+                                 "kafka.client.id = of-relay\n"
+                                 "lane.outbox.table = other\n"
+                                 "[admin]\n"
+                                 "listen = 127.0.0.1:9500\n"
+                                 "[role.retry]\n"
+                                 "mysql.user = retry\n"
+                                 "mysql.password = geheim\n"
+                                 "[mysql]\n"
+                                 "user = all\n";
+
+static void a_role_reads_its_own_section(void **state)
+{
+    struct config *config = loaded_for("relay", roles_text, NULL);
+
+    (void)state;
+    assert_string_equal(config_settings(config)->admin.listen, "127.0.0.1:9470");
+    assert_string_equal(config_settings(config)->mysql.user, "relay");
+    assert_string_equal(config_settings(config)->mysql.password, "");
+    assert_string_equal(config_settings(config)->kafka.properties[1].value, "of-relay");
+    assert_string_equal(config_settings(config)->lanes[0].table, "other");
+    config_free(config);
+    config = loaded_for("serve", roles_text, NULL);
+    assert_string_equal(config_settings(config)->admin.listen, "127.0.0.1:9500");
+    assert_string_equal(config_settings(config)->mysql.user, "all");
+    assert_int_equal(config_settings(config)->kafka.count, 1);
+    assert_true(config_has_role(config, "retry"));
+    assert_false(config_has_role(config, "serve"));
+    config_free(config);
+}
+
+static void the_environment_wins_over_the_section_of_a_role(void **state)
+{
+    const char *const environment[] = {"TALLYBOX_MYSQL_USER=two", NULL};
+    struct config *config = loaded_for("relay", roles_text, environment);
+
+    (void)state;
+    assert_string_equal(config_settings(config)->mysql.user, "two");
+    config_free(config);
+}
+
+static void sections_of_roles_are_printed_without_secrets(void **state)
+{
+    struct config *config = loaded_for(NULL, roles_text, NULL);
+    struct buf out = {0};
+
+    (void)state;
+    config_print(config, &out);
+    assert_non_null(strstr(buf_text(&out), "\n[role.relay]\nadmin.listen = 127.0.0.1:9470 "));
+    assert_non_null(strstr(buf_text(&out), "; t.ini:2\n"));
+    assert_non_null(strstr(buf_text(&out), "\nmysql.password = *** "));
+    assert_null(strstr(buf_text(&out), "geheim"));
+    buf_reset(&out);
+    config_print_json(config, &out);
+    assert_non_null(strstr(buf_text(&out), "\"role.relay.lane.outbox.table\": {"));
+    buf_done(&out);
+    config_free(config);
+    config = loaded_for("relay", roles_text, NULL);
+    config_print(config, &out);
+    assert_non_null(strstr(buf_text(&out), "\nlisten = 127.0.0.1:9470 "));
+    assert_null(strstr(buf_text(&out), "[role."));
+    buf_done(&out);
+    config_free(config);
+}
+
+static void a_mistake_of_any_role_is_found(void **state)
+{
+    (void)state;
+    refused("[role.relais]\n",
+            "t.ini:1: [role.relais]: there is no such role; did you mean [role.relay]?");
+    refused("[role.cat]\n", "t.ini:1: [role.cat]: there is no such role; `tallybox config "
+                            "--defaults` names them");
+    refused("[role.relay]\nlisten = off\n",
+            "t.ini:2: role.relay.listen: expected section.key = value, as in admin.listen = off");
+    refused("[role.relay]\nadmin.lisen = off\n",
+            "t.ini:2: lisen is not a setting of [admin]; did you mean listen?");
+    refused("[role.relay]\nadmi.listen = off\n",
+            "t.ini:2: [admi] is not a section; did you mean [admin]?");
+    refused("[role.relay]\napi.committers = many\n",
+            "t.ini:2: api.committers: \"many\" is not a whole number; expected 1..64");
+    refused("[role.relay]\napi.committers = 2\n[api]\n[role.relay]\napi.committers = 2\n",
+            "t.ini:5: role.relay.api.committers: is set in line 2 already");
+    refused("[role.relay]\nrole.retry.mysql.user = a\n",
+            "t.ini:2: [role] is not a section; `tallybox config --defaults` shows them all");
+}
+
+static void a_role_replaces_the_password_of_either_kind(void **state)
+{
+    const char *text = "[mysql]\npassword_file = password\n"
+                       "[role.relay]\nmysql.password = two\n";
+    struct config *config;
+
+    (void)state;
+    write_file("password", "one\n", 4);
+    config = loaded_for("relay", text, NULL);
+    assert_string_equal(config_settings(config)->mysql.password, "two");
+    config_free(config);
+    config = loaded_for("retry", text, NULL);
+    assert_string_equal(config_settings(config)->mysql.password, "one");
+    config_free(config);
+    config = loaded_for("relay",
+                        "[role.relay]\nmysql.password_file = password\n"
+                        "[mysql]\npassword = three\n",
+                        NULL);
+    assert_string_equal(config_settings(config)->mysql.password, "one");
     config_free(config);
 }
 
@@ -467,6 +588,11 @@ int main(void)
         cmocka_unit_test(a_named_file_must_be_there),
         cmocka_unit_test(the_file_of_the_folder_is_read_when_it_is_there),
         cmocka_unit_test(environment_and_set_win_over_the_file),
+        cmocka_unit_test(a_role_reads_its_own_section),
+        cmocka_unit_test(the_environment_wins_over_the_section_of_a_role),
+        cmocka_unit_test(sections_of_roles_are_printed_without_secrets),
+        cmocka_unit_test(a_mistake_of_any_role_is_found),
+        cmocka_unit_test(a_role_replaces_the_password_of_either_kind),
         cmocka_unit_test(a_password_is_the_line_of_its_file),
         cmocka_unit_test(the_sink_has_its_own_password),
         cmocka_unit_test(a_longest_password_fits),

@@ -307,7 +307,7 @@ static void a_setting_that_is_not_allowed_is_refused_with_the_reason(void **stat
     (void)state;
     snprintf(mine.kafka.properties[mine.kafka.count].name, KAFKA_NAME_SIZE, "auto.offset.reset");
     snprintf(mine.kafka.properties[mine.kafka.count++].value, KAFKA_VALUE_SIZE, "latest");
-    assert_int_equal(stream_kafka_check(&mine, "member", &err), RC_FATAL);
+    assert_int_equal(stream_kafka_check(&mine, "member", &err), RC_REJECT);
     assert_non_null(strstr(err.text, "auto.offset.reset"));
     assert_non_null(strstr(err.text, "nothing may be skipped"));
     assert_int_equal(stream_kafka_check(&settings, "member", &err), RC_OK);

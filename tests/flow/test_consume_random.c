@@ -142,7 +142,7 @@ static atomic_llong far_lease = INT64_MAX;
 /* Runs the retry queue's handler on the held records of a content. */
 static void replay(int content)
 {
-    const struct vote_task task = {.sink = &lane_sink.ops,
+    const struct vote_work work = {.sink = &lane_sink.ops,
                                    .store = &lane_dead.store,
                                    .now_ms = lane_now_ms,
                                    .until_ms = INT64_MAX,
@@ -152,7 +152,7 @@ static void replay(int content)
 
     options.partition = topic_partition_of(content);
     snprintf(options.key, sizeof(options.key), "%d", content);
-    vote_task_replay(&task, &options, &attempt);
+    vote_work_replay(&work, &options, &attempt);
     assert_true(attempt.end == ATTEMPT_DONE || attempt.end == ATTEMPT_FAILED);
 }
 

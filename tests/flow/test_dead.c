@@ -24,7 +24,7 @@ struct fixture {
     struct dead_config config;
     struct dead dead;
     int64_t ids[4];
-    int outcomes[DEAD_WAITS + 1];
+    int outcomes[DEAD_OUTCOME_WAITS + 1];
     struct dead_result last; /* that stays */
     char reason[128];
 };
@@ -36,7 +36,7 @@ static void on_result(void *ctx, const struct dead_result *result)
     (void)ctx;
     fixture.outcomes[result->outcome]++;
     assert_false(fixture.sink.open);
-    if (result->outcome != DEAD_STAYS && result->outcome != DEAD_WAITS)
+    if (result->outcome != DEAD_OUTCOME_STAYS && result->outcome != DEAD_OUTCOME_WAITS)
         return;
     fixture.last = *result;
     snprintf(fixture.reason, sizeof(fixture.reason), "%s", result->reason ? result->reason : "");
@@ -110,10 +110,10 @@ static enum rc work(void)
 
 static void assert_outcomes(int applied, int duplicates, int stay, int wait)
 {
-    assert_int_equal(fixture.outcomes[DEAD_IS_APPLIED], applied);
-    assert_int_equal(fixture.outcomes[DEAD_IS_DUPLICATE], duplicates);
-    assert_int_equal(fixture.outcomes[DEAD_STAYS], stay);
-    assert_int_equal(fixture.outcomes[DEAD_WAITS], wait);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_APPLIED], applied);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_DUPLICATE], duplicates);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_STAYS], stay);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_WAITS], wait);
 }
 
 static const struct sink_dead *row_of(int64_t id)
@@ -286,7 +286,7 @@ static void a_repeated_vote_is_stale_where_events_need_not_be_changes(void **sta
     fixture.config.keep_lasts = true;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
-    assert_int_equal(fixture.outcomes[DEAD_IS_STALE], 1);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_STALE], 1);
     assert_string_equal(row_of(2)->decision, "stale");
     assert_int_equal(fixture.db.data.tallies[5].votes, 1);
 }
@@ -333,7 +333,7 @@ static void a_drop_takes_the_chosen_records_and_no_others(void **state)
     fixture.config.drop = true;
     fixture.filter.reason_class = "rule";
     assert_int_equal(work(), RC_OK);
-    assert_int_equal(fixture.outcomes[DEAD_IS_DROPPED], DEAD_PAGE_ROWS + 1);
+    assert_int_equal(fixture.outcomes[DEAD_OUTCOME_DROPPED], DEAD_PAGE_ROWS + 1);
     assert_string_equal(row_of(1)->decision, "dropped");
     assert_string_equal(row_of(2)->decision, "");
     assert_int_equal(fixture.db.data.vote_count, 0);

@@ -384,7 +384,7 @@ static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
     for (int i = 0; i < 11; i++)
         fake.rows[fake.row_count++] = (struct fake_housekeep_row){
             .id = 100 + i, .day = fake.parts[6].limit_day + newest_day, .vote = 1, .part = 7};
-    fake.state.now_ms = (fake.parts[6].limit_day + newest_day) * DATE_MS;
+    fake.state.now_ms = (fake.parts[6].limit_day + newest_day) * MS_PER_DAY;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.made, 0);

@@ -249,6 +249,51 @@ static void a_busy_port_is_named(void **state)
     assert_memory_equal(err.text, want, strlen(want));
 }
 
+static void a_plus_asks_for_the_next_free_port(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct http_config config = {
+        .body_bytes_max = 1, .header_bytes_max = 1024, .connections_max = 1, .idle_timeout_ms = 1};
+    struct http_server *second;
+    struct http_server *third;
+    struct err err = {0};
+    char listen[32];
+    int taken = http_port(fixture->server);
+
+    /* A port near the end has no hundred ports after it. */
+    if (taken > 65000)
+        return;
+    snprintf(listen, sizeof(listen), "127.0.0.1:%d+", taken);
+    config.listen = listen;
+    assert_int_equal(http_open(&second, &config, on_request, NULL, NULL, &err), RC_OK);
+    assert_in_range(http_port(second), taken + 1, taken + 99);
+    assert_int_equal(http_open(&third, &config, on_request, NULL, NULL, &err), RC_OK);
+    assert_in_range(http_port(third), http_port(second) + 1, taken + 99);
+    http_close(third);
+    http_close(second);
+}
+
+static void the_last_port_has_no_next_one(void **state)
+{
+    struct http_config config = {.listen = "127.0.0.1:65535+",
+                                 .body_bytes_max = 1,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 1,
+                                 .idle_timeout_ms = 1};
+    struct http_server *one = NULL;
+    struct http_server *other = NULL;
+    struct err err = {0};
+
+    (void)state;
+    /* Another program of this machine may have the port; the second server fails in any case. */
+    if (http_open(&one, &config, on_request, NULL, NULL, &err) == RC_OK)
+        assert_int_equal(http_port(one), 65535);
+    assert_int_equal(http_open(&other, &config, on_request, NULL, NULL, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "cannot listen on 127.0.0.1:65535+: another process"));
+    if (one)
+        http_close(one);
+}
+
 static void an_address_that_is_not_ours_is_named(void **state)
 {
     static const char *const addresses[] = {"192.0.2.1:0", "127.0.0.1", ":8080", "127.0.0.1:http",
@@ -262,7 +307,7 @@ static void an_address_that_is_not_ours_is_named(void **state)
         struct err err = {0};
 
         config.listen = addresses[i];
-        assert_int_equal(http_open(&other, &config, on_request, NULL, NULL, &err), RC_FATAL);
+        assert_int_equal(http_open(&other, &config, on_request, NULL, NULL, &err), RC_REJECT);
         assert_non_null(strstr(err.text, addresses[i]));
     }
 }
@@ -364,7 +409,10 @@ int main(void)
                                         http_fixture_setup, http_fixture_teardown),
         cmocka_unit_test_setup_teardown(a_busy_port_is_named, http_fixture_setup,
                                         http_fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_plus_asks_for_the_next_free_port, http_fixture_setup,
+                                        http_fixture_teardown),
         cmocka_unit_test(an_address_that_is_not_ours_is_named),
+        cmocka_unit_test(the_last_port_has_no_next_one),
         cmocka_unit_test(both_families_can_be_listened_on),
         cmocka_unit_test(a_quiet_server_finishes_what_is_under_way),
     };

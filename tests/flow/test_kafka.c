@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/kafka/kafka.h"
+#include "common/kafka/topic.h"
+#include "common/os.h"
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -219,7 +222,7 @@ static void a_fixed_property_cannot_be_changed_by_any_name(void **state)
         rd_kafka_conf_t *conf = NULL;
         struct err err = {0};
 
-        assert_int_equal(make(&conf, KAFKA_PRODUCER, 1, &attempts[i], &err), RC_FATAL);
+        assert_int_equal(make(&conf, KAFKA_PRODUCER, 1, &attempts[i], &err), RC_REJECT);
         assert_null(conf);
         assert_non_null(strstr(err.text, attempts[i][0]));
         assert_non_null(
@@ -328,6 +331,59 @@ static int teardown(void **state)
     return 0;
 }
 
+/* librdkafka logs one line for the handle: it has no broker. */
+static void make_handle_that_logs(void)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_t *kafka;
+
+    kafka_log_to_ours(conf);
+    kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, NULL, 0);
+    assert_non_null(kafka);
+    rd_kafka_destroy(kafka);
+}
+
+#define LINE "event=kafka_library client="
+#define SUM "event=kafka_library_repeated "
+
+static size_t count_text(const char *log, const char *text)
+{
+    size_t count = 0;
+
+    for (; (log = strstr(log, text)); log += strlen(text))
+        count++;
+    return count;
+}
+
+static void repeated_lines_are_summed_up_once(void **state)
+{
+    int kept = dup(STDERR_FILENO);
+    char log[4096];
+    int ends[2];
+    ssize_t n;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        make_handle_that_logs();
+    kafka_log_repeats(os_now_ms());
+    kafka_log_repeats(os_now_ms() + 120000);
+    kafka_log_repeats(os_now_ms() + 240000);
+    /* The text is new again. */
+    make_handle_that_logs();
+    kafka_log_repeats(os_now_ms() + 120000);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    close(ends[1]);
+    n = read(ends[0], log, sizeof(log) - 1);
+    close(ends[0]);
+    log[n > 0 ? n : 0] = '\0';
+    assert_int_equal(count_text(log, LINE), 2);
+    assert_int_equal(count_text(log, SUM), 1);
+    assert_non_null(strstr(log, SUM "lines=2 over_ms="));
+}
+
 /* -1: it is not there. */
 static int partitions_of(rd_kafka_t *kafka, const char *topic)
 {
@@ -389,6 +445,7 @@ int main(void)
         cmocka_unit_test(an_error_names_the_call_the_place_and_the_code),
         cmocka_unit_test(cooperative_rebalancing_wants_a_sound_version),
         cmocka_unit_test(flaws_of_an_old_library_are_listed),
+        cmocka_unit_test(repeated_lines_are_summed_up_once),
         cmocka_unit_test(settings_win_over_defaults),
         cmocka_unit_test(a_property_can_be_for_one_role),
         cmocka_unit_test(a_fixed_property_cannot_be_changed_by_any_name),

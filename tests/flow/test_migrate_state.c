@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The report on a database, verify and baseline. */
-#include "schema/migrate/state.h"
-
 #include "schema/migrate/migrate.h"
+
 #include "tests/fakes/fake_migrate_store.h"
 
 #include <setjmp.h>

@@ -32,7 +32,7 @@ static struct task *failing(const char *scene, const char *key, size_t fail_runs
     return task;
 }
 
-static void a_task_that_works_is_run_once_and_deleted(void **state)
+static void a_task_that_works_is_run_once_and_kept_for_a_while(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
 
@@ -41,20 +41,46 @@ static void a_task_that_works_is_run_once_and_deleted(void **state)
     assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->seen_attempt, 1);
-    assert_string_equal(task->outcome, "deleted");
+    assert_string_equal(task->outcome, "done");
     assert_string_equal(task->seen_options, "{}");
     assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
 
-static void a_done_task_may_be_kept_in_the_history(void **state)
+/* A role's tasks are kept only where the policy keeps all: the API does not show them. */
+static void done_tasks_are_kept_as_the_policy_says(void **state)
 {
-    struct task *task = retry_fixture_task("mail", NULL);
+    static const struct {
+        const char *policy;
+        enum retry_owner origin;
+        const char *at_once;
+        const char *after_an_hour;
+    } cases[] = {
+        {NULL, OWNER_CLIENT, "done", "deleted"},
+        {NULL, OWNER_RELAY, "deleted", "deleted"},
+        {"{\"keep_done\": true}", OWNER_CLIENT, "done", "done"},
+        {"{\"keep_done\": true}", OWNER_RELAY, "done", "done"},
+        {"{\"keep_done\": false}", OWNER_CLIENT, "deleted", "deleted"},
+        {"{\"keep_done\": \"2h\"}", OWNER_CLIENT, "done", "done"},
+    };
 
     (void)state;
-    retry_fixture_scene("mail", "{\"keep_done\": true}", NULL, false);
-    host_start(0);
-    assert_true(retry_fixture_drain(1000));
-    assert_string_equal(task->outcome, "done");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct task *task;
+
+        retry_fixture_reset(i + 1);
+        retry_fixture_scene("mail", cases[i].policy, NULL, false);
+        task = retry_fixture_task("mail", NULL);
+        task->origin = cases[i].origin;
+        host_start(0);
+        assert_true(retry_fixture_drain(1000));
+        assert_string_equal(task->outcome, cases[i].at_once);
+        fixture.now_ms += 3600000 - 2000;
+        retry_fixture_run(1);
+        assert_string_equal(task->outcome, cases[i].at_once);
+        retry_fixture_fail_next(CALL_FORGET, 3);
+        retry_fixture_run(15000);
+        assert_string_equal(task->outcome, cases[i].after_an_hour);
+    }
 }
 
 static void a_failed_task_is_tried_again_at_the_time_of_its_rule(void **state)
@@ -171,7 +197,7 @@ static void a_refusal_exhausts_at_once_unless_the_scene_retries_it(void **state)
     assert_string_equal(task->outcome, "exhausted");
     assert_string_equal(task->reason, "refused: it does not work");
     assert_string_equal(task->reason_class, "refused");
-    assert_string_equal(again->outcome, "deleted");
+    assert_string_equal(again->outcome, "done");
 }
 
 static void any_failure_may_go_straight_to_the_history(void **state)
@@ -198,7 +224,7 @@ static void a_snooze_costs_no_attempt(void **state)
     assert_true(retry_fixture_drain(5000));
     assert_int_equal(task->runs, 10);
     assert_int_equal(task->attempts, 0);
-    assert_string_equal(task->outcome, "deleted");
+    assert_string_equal(task->outcome, "done");
 }
 
 static void a_handler_may_say_when_and_that_it_is_over(void **state)
@@ -358,8 +384,8 @@ static void attempts_are_counted_by_scene_and_outcome(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_task_that_works_is_run_once_and_deleted),
-        TEST(a_done_task_may_be_kept_in_the_history),
+        TEST(a_task_that_works_is_run_once_and_kept_for_a_while),
+        TEST(done_tasks_are_kept_as_the_policy_says),
         TEST(a_failed_task_is_tried_again_at_the_time_of_its_rule),
         TEST(an_exhausted_task_without_a_key_goes_into_the_history),
         TEST(exhaustion_may_block_a_key_and_no_other),

@@ -224,6 +224,8 @@ static void a_dead_destination_does_not_keep_a_living_one_waiting(void **state)
 
 static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **state)
 {
+    struct condition *destinations = &fixture.hosts[0].pool.destinations;
+    struct err err = {0};
     size_t claims = 0;
 
     (void)state;
@@ -231,6 +233,8 @@ static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **
     send("mail", "dead", 3000, 1);
     host_start(0);
     retry_fixture_run(30000);
+    assert_true(condition_read(destinations, &err));
+    assert_non_null(strstr(err.text, "dead"));
     for (size_t i = 0; i < 3000; i++)
         fixture.tasks[i].claims = 0;
     retry_fixture_run(100000);
@@ -245,6 +249,8 @@ static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **
         fixture.tasks[i].fail_runs = 0;
     assert_true(retry_fixture_drain(DESTINATION_PUT_OFF_MS_MAX));
     assert_int_equal(metric_value(&retry_breakers_open), 0);
+    retry_fixture_run(11000);
+    assert_false(condition_read(destinations, NULL));
 }
 
 static void a_postponed_task_takes_nothing_of_the_rate(void **state)

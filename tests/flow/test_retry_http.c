@@ -476,7 +476,7 @@ static void a_missing_file_of_authorities_is_reported_at_once(void **state)
     struct err err = {0};
 
     snprintf(fixture->settings.retry.http_ca, sizeof(fixture->settings.retry.http_ca), "/nowhere");
-    assert_int_equal(retry_http_handler.open(&handler, &env, &err), RC_FATAL);
+    assert_int_equal(retry_http_handler.open(&handler, &env, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "retry.http_ca: /nowhere: "));
 }
 

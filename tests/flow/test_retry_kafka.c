@@ -58,6 +58,7 @@ static int setup(void **state)
                      RD_KAFKA_RESP_ERR_NO_ERROR);
     settings->relay.send_timeout_ms = LONG_MS;
     settings->relay.topic_partitions = 1;
+    settings->relay.row_bytes_max = 1000000;
     settings->relay.topic_replication = -1;
     set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
     assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);

@@ -133,7 +133,7 @@ static void a_scene_with_an_unreadable_policy_is_paused_and_reported(void **stat
     assert_int_equal(metric_value(&retry_invalid_scenes), 0);
 }
 
-static void a_scene_whose_row_was_deleted_has_the_standard_again(void **state)
+static void a_scene_whose_row_was_deleted_has_the_default_again(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", "{", NULL, true);
@@ -142,6 +142,75 @@ static void a_scene_whose_row_was_deleted_has_the_standard_again(void **state)
     fixture.scene_count = 0;
     retry_fixture_task("mail", NULL);
     assert_true(retry_fixture_drain(2000));
+}
+
+/* Each task is appended right after its scene was changed, long before the next reading of the
+ * scenes. Without the comparison of versions its first attempt has the options of the change
+ * before. */
+static void a_task_runs_with_the_options_that_were_in_force_when_it_was_appended(void **state)
+{
+    static const char *const options[] = {"{\"n\": 1}", "{\"n\": 2}", "{\"n\": 3}"};
+
+    (void)state;
+    host_start(0);
+    retry_fixture_run(1500);
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        struct task *task;
+        size_t readings = fixture.calls[CALL_SCENES];
+
+        retry_fixture_scene("mail", "{\"attempts\": 1}", options[i], false);
+        task = retry_fixture_task("mail", NULL);
+        assert_true(retry_fixture_drain(900));
+        assert_int_equal(task->runs, 1);
+        assert_string_equal(task->seen_options, options[i]);
+        assert_in_range(fixture.calls[CALL_SCENES] - readings, 1, 3);
+        retry_fixture_run(1100);
+    }
+    fixture.scene_count = 0;
+    retry_fixture_task("mail", NULL);
+    assert_true(retry_fixture_drain(900));
+    assert_string_equal(fixture.tasks[3].seen_options, "{}");
+}
+
+/* A deadline that was removed before the task was claimed does not end it, whichever claim finds
+ * it. */
+static void a_deadline_that_was_replaced_ends_no_task(void **state)
+{
+    struct task *task;
+
+    (void)state;
+    retry_fixture_scene("mail", "{\"deadline\": \"1s\"}", NULL, false);
+    host_start(0);
+    retry_fixture_run(1500);
+    task = retry_fixture_task("mail", NULL);
+    task->made_ms -= 5000;
+    retry_fixture_scene("mail", "{\"deadline\": \"1h\"}", NULL, false);
+    assert_true(retry_fixture_drain(2000));
+    assert_int_equal(task->runs, 1);
+    assert_string_equal(task->outcome, "done");
+}
+
+static void a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read(void **state)
+{
+    struct task *task;
+    size_t claims;
+
+    (void)state;
+    host_start(0);
+    retry_fixture_run(1500);
+    retry_fixture_fail_next(CALL_SCENES, 6);
+    retry_fixture_scene("mail", NULL, "{\"n\": 1}", false);
+    task = retry_fixture_task("mail", NULL);
+    while (fixture.calls[CALL_SCENES] < fixture.fail_from)
+        retry_fixture_run(1);
+    claims = task->claims;
+    while (fixture.calls[CALL_SCENES] < fixture.fail_from + 5)
+        retry_fixture_run(1);
+    assert_in_range(claims, 0, 1);
+    assert_int_equal(task->claims, claims);
+    assert_int_equal(task->runs, 0);
+    assert_true(retry_fixture_drain(20000));
+    assert_string_equal(task->seen_options, "{\"n\": 1}");
 }
 
 static void nothing_is_claimed_before_the_scenes_are_known(void **state)
@@ -361,7 +430,7 @@ static void one_failing_task_does_not_open_the_breaker(void **state)
         fixture.tasks[i].fail_runs = 1;
     many("mail", 3);
     assert_true(retry_fixture_drain(2000));
-    assert_string_equal(fixture.tasks[33].outcome, "deleted");
+    assert_string_equal(fixture.tasks[33].outcome, "done");
 }
 
 static void the_oldest_class_comes_first_and_each_has_its_turn(void **state)
@@ -488,7 +557,10 @@ int main(void)
         TEST(a_paused_scene_waits_until_it_is_resumed),
         TEST(nothing_is_claimed_while_there_are_too_many_rows_of_scenes),
         TEST(a_scene_with_an_unreadable_policy_is_paused_and_reported),
-        TEST(a_scene_whose_row_was_deleted_has_the_standard_again),
+        TEST(a_scene_whose_row_was_deleted_has_the_default_again),
+        TEST(a_task_runs_with_the_options_that_were_in_force_when_it_was_appended),
+        TEST(a_deadline_that_was_replaced_ends_no_task),
+        TEST(a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
         TEST(nothing_is_claimed_while_the_scenes_cannot_be_read_again),
         TEST(a_change_of_a_scene_is_recorded_once_it_is_in_force),

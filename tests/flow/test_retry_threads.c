@@ -41,7 +41,7 @@ static struct dispatcher dispatcher;
 static struct lease_renewer renewer;
 static struct pool_worker runners[WORKERS];
 static struct loop poll_loop;
-static struct loop beat_loop;
+static struct loop renew_loop;
 static struct loop run_loops[WORKERS];
 
 static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
@@ -100,8 +100,10 @@ static enum rc store_claim(void *ctx, const struct task_class *class, size_t row
     (void)err;
     pthread_mutex_lock(&table_lock);
     for (size_t i = 0; i < TASKS && count < rows_max; i++) {
-        struct task_row row = {
-            .id = (int64_t)i + 1, .task_hash = "00", .params_type = "text/plain"};
+        struct task_row row = {.id = (int64_t)i + 1,
+                               .task_hash = "00",
+                               .params_type = "text/plain",
+                               .scene_version = 1};
 
         if (table[i].gone || table[i].state != TASK_WAITING)
             continue;
@@ -138,8 +140,8 @@ static enum rc store_finish(void *ctx, const struct task_update *results, size_t
     return RC_OK;
 }
 
-static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                          int64_t lease_ms, bool *lost, struct err *err)
+static enum rc store_renew(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                           int64_t lease_ms, bool *lost, struct err *err)
 {
     (void)ctx;
     (void)lease_ms;
@@ -158,6 +160,15 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *s
     (void)rows_max;
     (void)err;
     *count = *shortened = 0;
+    return RC_OK;
+}
+
+static enum rc store_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    (void)ctx;
+    (void)rows_max;
+    (void)err;
+    *count = 0;
     return RC_OK;
 }
 
@@ -217,7 +228,7 @@ static void threads_run(void)
 {
     assert_int_equal(loop_init(&poll_loop, "poll", dispatcher_step, &dispatcher, &stop, NULL),
                      RC_OK);
-    assert_int_equal(loop_init(&beat_loop, "beat", lease_renewer_step, &renewer, &stop, NULL),
+    assert_int_equal(loop_init(&renew_loop, "renew", lease_renewer_step, &renewer, &stop, NULL),
                      RC_OK);
     for (size_t i = 0; i < WORKERS; i++) {
         runners[i] = (struct pool_worker){&pool, i};
@@ -225,11 +236,11 @@ static void threads_run(void)
             loop_init(&run_loops[i], "run", pool_worker_step, &runners[i], &stop, NULL), RC_OK);
     }
     assert_int_equal(loop_start(&poll_loop, NULL), RC_OK);
-    assert_int_equal(loop_start(&beat_loop, NULL), RC_OK);
+    assert_int_equal(loop_start(&renew_loop, NULL), RC_OK);
     for (size_t i = 0; i < WORKERS; i++)
         assert_int_equal(loop_start(&run_loops[i], NULL), RC_OK);
     loop_join(&poll_loop);
-    loop_join(&beat_loop);
+    loop_join(&renew_loop);
     /* As the role stops: runners may still be at their last task. */
     dispatcher_leave(&dispatcher);
     dispatcher_step(&dispatcher, os_now_ms());
@@ -239,7 +250,7 @@ static void threads_run(void)
     assert_true(dispatcher_left(&dispatcher));
     for (size_t i = 0; i < WORKERS; i++)
         loop_done(&run_loops[i]);
-    loop_done(&beat_loop);
+    loop_done(&renew_loop);
     loop_done(&poll_loop);
 }
 
@@ -255,8 +266,9 @@ static void work(void)
                                       .record = store_record,
                                       .claim = store_claim,
                                       .finish = store_finish,
-                                      .beat = store_beat,
+                                      .renew = store_renew,
                                       .rescue = store_rescue,
+                                      .forget = store_forget,
                                       .handlers = store_handlers,
                                       .depths = store_depths,
                                       .groups = store_groups};

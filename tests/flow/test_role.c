@@ -87,6 +87,51 @@ static void a_hangup_reloads_the_live_settings(void **state)
     unlink(ini);
 }
 
+static void write_password(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Both sections have it from the same file. Each change is reported once, and none of it shown. */
+static void a_hangup_reads_the_password_file(void **state)
+{
+    char password[64];
+    char text[160];
+    char config[80];
+    struct child child;
+
+    (void)state;
+    snprintf(password, sizeof(password), "/tmp/tallybox-role-%ld.password", (long)getpid());
+    snprintf(text, sizeof(text), "[mysql]\npassword_file = %s\n", password);
+    write_password(password, "first\n");
+    write_ini(text);
+    snprintf(config, sizeof(config), "--config=%s", ini);
+    child_works(&child, TEXTS(config));
+    write_password(password, "second\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("event=setting_changed setting=mysql.password from=*** to=***",
+                                  "event=setting_changed setting=sink.password from=*** to=***",
+                                  "event=reloaded role=pair changed=2"));
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("event=reloaded role=pair changed=0"));
+    write_password(password, "first\n");
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("setting=mysql.password", "setting=sink.password",
+                                  "event=reloaded role=pair changed=2"));
+    unlink(password);
+    kill(child.pid, SIGHUP);
+    child_says_next(&child, TEXTS("level=error event=reload_failed role=pair "
+                                  "hint=\"no setting has changed\" err="));
+    assert_non_null(strstr(child.line, "mysql.password_file: cannot open"));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+    unlink(ini);
+}
+
 static void a_broken_file_changes_nothing(void **state)
 {
     char config[80];
@@ -99,7 +144,7 @@ static void a_broken_file_changes_nothing(void **state)
     write_ini("[relay]\npoll_ms = 4\npoll_idle_ms = 0\n");
     kill(child.pid, SIGHUP);
     child_says_next(&child, TEXTS("level=error event=reload_failed role=pair "
-                                  "hint=\"nothing has changed\" err="));
+                                  "hint=\"no setting has changed\" err="));
     assert_non_null(strstr(child.line, ".ini:3: relay.poll_idle_ms: 0 is out of range"));
     write_ini("[kafka]\nno.such.property = 4\n");
     kill(child.pid, SIGHUP);
@@ -113,6 +158,19 @@ static void a_broken_file_changes_nothing(void **state)
     kill(child.pid, SIGTERM);
     assert_int_equal(child_end(&child), EXIT_DONE);
     unlink(ini);
+}
+
+static void what_lasts_is_logged_again(void **state)
+{
+    struct child child;
+
+    (void)state;
+    behaviour.waits = true;
+    child_start(&child, NULL);
+    child_says(&child, "event=dependency_down dep=kafka role=one reason=test err=\"no answer\"");
+    child_says(&child, "event=still_waiting dep=kafka role=one reason=test lasts_ms=6");
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
 }
 
 /* A service manager of the test's own. */
@@ -344,6 +402,8 @@ int main(void)
         cmocka_unit_test_setup(a_term_stops_cleanly_and_in_order, daemon_setup),
         cmocka_unit_test_setup(an_interrupt_stops_cleanly, daemon_setup),
         cmocka_unit_test_setup(a_hangup_reloads_the_live_settings, daemon_setup),
+        cmocka_unit_test_setup(a_hangup_reads_the_password_file, daemon_setup),
+        cmocka_unit_test_setup(what_lasts_is_logged_again, daemon_setup),
         cmocka_unit_test_setup(a_broken_file_changes_nothing, daemon_setup),
         cmocka_unit_test_setup(the_manager_hears_of_a_whole_life, daemon_setup),
         cmocka_unit_test_setup(a_second_signal_ends_at_once, daemon_setup),

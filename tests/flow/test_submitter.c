@@ -2,7 +2,7 @@
 #include "consumer/held/submitter.h"
 
 #include "common/log.h"
-#include "consumer/held/held_task.h"
+#include "consumer/held/vote_task.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static struct {
     struct held_key rows[ROWS_MAX];
     size_t row_count;
     char tasks[TASKS_MAX][512]; /* the options of those that are active */
-    char orders[TASKS_MAX][HELD_TASK_ORDER_SIZE];
+    char orders[TASKS_MAX][VOTE_TASK_ORDER_SIZE];
     size_t task_count;
     int submits;
     int calls;
@@ -202,9 +202,9 @@ static void names_that_do_not_fit_are_made_to(void **state)
         "my group", "my_group",
         "a-name-that-is-longer-than-the-sixty-four-characters-that-fit-in-1",
         "a-name-that-is-longer-than-the-sixty-four-characters-that-fit-in-2"};
-    const struct held_place odd = {"t", 0, "\xff\x01", 2};
-    const struct held_place none = {"t", 0, NULL, 0};
-    struct held_task tasks[4] = {0};
+    const struct vote_task_place odd = {"t", 0, "\xff\x01", 2};
+    const struct vote_task_place none = {"t", 0, NULL, 0};
+    struct vote_task tasks[4] = {0};
     struct retry_new_task view;
 
     (void)state;
@@ -212,19 +212,19 @@ static void names_that_do_not_fit_are_made_to(void **state)
         struct vote_options options = {.has_dead = true, .ids = {7}, .id_count = 1};
 
         snprintf(options.group, sizeof(options.group), "%s", groups[i]);
-        assert_int_equal(held_task_make(&tasks[i], &options, i == 0 ? &odd : &none, NULL), RC_OK);
+        assert_int_equal(vote_task_make(&tasks[i], &options, i == 0 ? &odd : &none, NULL), RC_OK);
         assert_in_range(strlen(tasks[i].group), 1, RETRY_NAME_BYTES_MAX);
         assert_null(strchr(tasks[i].group, ' '));
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(tasks[i].group, tasks[j].group);
     }
-    view = held_task_view(&tasks[0]);
+    view = vote_task_view(&tasks[0]);
     assert_non_null(strstr(view.ordering_key, "t/0/#"));
     assert_null(view.biz_no);
-    view = held_task_view(&tasks[1]);
+    view = vote_task_view(&tasks[1]);
     assert_null(view.ordering_key);
     for (size_t i = 0; i < 4; i++)
-        held_task_done(&tasks[i]);
+        vote_task_done(&tasks[i]);
 }
 
 int main(void)

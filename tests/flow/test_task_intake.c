@@ -308,6 +308,21 @@ static void a_task_that_its_group_does_not_allow_is_refused(void **state)
     assert_false(fixture.items[0].bad);
 }
 
+/* What was read within the last second refuses nothing. */
+static void a_task_is_right_at_once_after_a_change_of_its_group(void **state)
+{
+    (void)state;
+    fixture.group.enabled = false;
+    submit(1);
+    assert_true(fixture.items[0].bad);
+    fixture.group.enabled = true;
+    submit(2);
+    assert_false(fixture.items[0].bad);
+    assert_false(fixture.items[1].bad);
+    assert_int_equal(fixture.appends, 2);
+    assert_int_equal(fixture.rooms, 2);
+}
+
 static void a_collision_is_tried_again(void **state)
 {
     (void)state;
@@ -377,6 +392,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_scene_refuses_surplus_tasks, setup, teardown),
         cmocka_unit_test_setup_teardown(a_count_is_believed_for_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_that_its_group_does_not_allow_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_task_is_right_at_once_after_a_change_of_its_group, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_collision_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_the_database_refuses_is_the_askers, setup, teardown),

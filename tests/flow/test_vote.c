@@ -2,6 +2,7 @@
 #include "producer/vote/vote.h"
 
 #include "common/os.h"
+#include "outbox/lanes.h"
 #include "tests/fakes/fake_votes.h"
 
 #include <setjmp.h>

@@ -19,7 +19,7 @@ static struct {
     struct fake_sink_db db;
     struct fake_sink sink;
     struct fake_dead fake;
-    struct vote_task task;
+    struct vote_work work;
     struct attempt_result attempt;
 } fixture;
 
@@ -39,7 +39,7 @@ static void fixture_open(void)
     fake_sink_init(&fixture.sink, &fixture.db);
     fake_dead_init(&fixture.fake, &fixture.sink);
     atomic_store(&lease_until_ms, 1000000);
-    fixture.task = (struct vote_task){.sink = &fixture.sink.ops,
+    fixture.work = (struct vote_work){.sink = &fixture.sink.ops,
                                       .store = &fixture.fake.store,
                                       .now_ms = now_ms,
                                       .until_ms = 1000000,
@@ -84,7 +84,7 @@ static enum attempt_end replay(const char *text)
 
     assert_int_equal(vote_options_read(&options, text, &err), RC_OK);
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
-    vote_task_replay(&fixture.task, &options, &fixture.attempt);
+    vote_work_replay(&fixture.work, &options, &fixture.attempt);
     assert_false(fixture.sink.open);
     fake_sink_check(&fixture.db);
     return fixture.attempt.end;
@@ -96,7 +96,7 @@ static enum attempt_end apply(int event, int content)
 
     vote_print(value, sizeof(value), event, content, 1);
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
-    vote_task_apply(&fixture.task, value, strlen(value), &fixture.attempt);
+    vote_work_apply(&fixture.work, value, strlen(value), &fixture.attempt);
     assert_false(fixture.sink.open);
     fake_sink_check(&fixture.db);
     return fixture.attempt.end;
@@ -216,14 +216,14 @@ static void it_ends_by_its_time_its_lease_and_the_stop(void **state)
     (void)state;
     fixture_open();
     put_held();
-    fixture.task.until_ms = 0;
+    fixture.work.until_ms = 0;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_SNOOZED);
-    fixture.task.until_ms = 1000000;
+    fixture.work.until_ms = 1000000;
     atomic_store(&lease_until_ms, 0);
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
     atomic_store(&lease_until_ms, 1000000);
     atomic_init(&stop.requested, true);
-    fixture.task.stop = &stop;
+    fixture.work.stop = &stop;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
     assert_int_equal(fixture.db.data.vote_count, 0);
 }
@@ -259,7 +259,7 @@ static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **st
     assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
     fixture.db.data.begin_day = 0;
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
-    vote_task_apply(&fixture.task, "poison", 6, &fixture.attempt);
+    vote_work_apply(&fixture.work, "poison", 6, &fixture.attempt);
     assert_int_equal(fixture.attempt.end, ATTEMPT_REJECTED);
     assert_int_equal(fixture.db.data.vote_count, 0);
     fixture.db.faults.fail_at = fixture.db.faults.calls + 1;

@@ -13,7 +13,7 @@
 #include "common/os.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
-#include "producer/vote/commit.h"
+#include "producer/vote/committer.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -203,10 +203,10 @@ static void open_once(void)
 
 static void work_votes(struct queue_entry *entry, uint8_t how)
 {
-    const struct commit_request *request = (const struct commit_request *)entry;
+    const struct committer_request *request = (const struct committer_request *)entry;
 
     fuzz_must((scopes.bits & HTTP_SCOPE_VOTES) != 0, "a vote needs its scope");
-    fuzz_must(request->count > 0 && request->count <= COMMIT_REQUEST_VOTES_MAX,
+    fuzz_must(request->count > 0 && request->count <= COMMITTER_REQUEST_VOTES_MAX,
               "a request holds as many votes as it may");
     for (size_t i = 0; i < request->count; i++) {
         struct vote_item *item = &request->items[i];
@@ -247,7 +247,7 @@ static void work_tasks(const struct queue_entry *entry)
         const char *group = request->items[i].task.group;
 
         fuzz_must(request->items[i].bad ||
-                      strcmp(group ? group : RETRY_GROUP_STANDARD, scopes.groups[0]) == 0,
+                      strcmp(group ? group : RETRY_GROUP_DEFAULT, scopes.groups[0]) == 0,
                   "a task is of the token's group");
     }
     if (request->kind != TASK_INTAKE_SUBMIT)

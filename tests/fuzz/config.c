@@ -2,9 +2,9 @@
 /* Settings from a file, --set and the environment: accepted values lie within the table's bounds,
  * and printed settings are read back unchanged. the file, then, each behind a byte 0x1e, texts for
  * --set or, as TALLYBOX_X=Y, variables */
-#include "common/config/config.h"
+#include "common/config/config_command.h"
 
-#include "common/config/setting.h"
+#include "common/config/settings.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -144,8 +144,8 @@ static enum rc load(struct config **config, const void *bytes, size_t len,
     char path[FUZZ_PATH_SIZE];
     int fd = fuzz_file(bytes, len, path);
     struct err err = {0};
-    enum rc rc =
-        config_load(config, path, extras->sets, extras->set_count, extras->variables, &err);
+    enum rc rc = config_load(config, "relay", path, extras->sets, extras->set_count,
+                             extras->variables, &err);
 
     close(fd);
     if (rc != RC_OK)

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Dead records with any bytes, shown as text and as JSON, and the arguments that choose them. how |
  * 8 bytes: the record's time | words, key and headers up to a line end each | payload */
-#include "consumer/dead/dead_request.h"
+#include "consumer/dead/dead_cli.h"
 
-#include "common/base64.h"
-#include "common/utf8.h"
-#include "consumer/dead/dead_text.h"
+#include "common/text.h"
 #include "consumer/ingest/record.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -82,7 +80,7 @@ static void show(const struct dead_view *view)
 static void choose(char *text, uint8_t how)
 {
     static struct dead_request request;
-    struct dead_words words = {
+    struct dead_options words = {
         .partition = how & 1 ? DEAD_NUMBER_ANY : how,
         .limit = how & 2 ? DEAD_NUMBER_ANY : how,
         .after = how & 4 ? how : 0,

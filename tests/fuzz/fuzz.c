@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create() */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/utf8.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

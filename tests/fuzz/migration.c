@@ -17,16 +17,16 @@ static enum rc on_name(void *ctx, const char *name, struct err *err)
 }
 
 /* Each part is one statement, also when it is split again. */
-static void check_split(const struct statement *statement)
+static void check_split(const struct sql_statement *statement)
 {
     const char *at = statement->sql;
     const char *end = at + statement->len;
-    struct statement again;
+    struct sql_statement again;
 
     /* Two dashes begin a comment at the end of a file, but not before a semicolon. */
     if (end[-1] == '-')
         return;
-    fuzz_must(statement_next(&at, end, &again, NULL) == RC_OK && again.sql == statement->sql &&
+    fuzz_must(sql_statement_next(&at, end, &again, NULL) == RC_OK && again.sql == statement->sql &&
                   again.len == statement->len && at == end,
               "a statement is one by itself");
 }
@@ -38,10 +38,10 @@ static void check_statements(const struct migration *migration)
 
     for (;;) {
         const char *before = at;
-        struct statement statement;
+        struct sql_statement statement;
         struct err err = {0};
 
-        if (statement_next(&at, end, &statement, &err) != RC_OK) {
+        if (sql_statement_next(&at, end, &statement, &err) != RC_OK) {
             fuzz_must_be_sentence(err.text);
             return;
         }
@@ -60,7 +60,7 @@ static void check_shape(const struct migration *migration)
     struct shape shape = {0};
     struct err err = {0};
 
-    fuzz_must(migration_apply(migration, SIZE_MAX, &shape, &err) == RC_OK,
+    fuzz_must(migration_add_to_shape(migration, SIZE_MAX, &shape, &err) == RC_OK,
               "what was checked can be followed");
     for (size_t i = 0; i < shape.count; i++) {
         const struct shape_item *item = &shape.items[i];

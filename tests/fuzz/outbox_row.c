@@ -2,7 +2,7 @@
 /* The fields that the relay parses in an outbox row, which any application may have written: the
  * headers column, the aggregate type that names a topic, and the time; and outbox_append() accepts
  * nothing that the relay would refuse. relay.topics \n type \n created_at \n headers */
-#include "common/config/setting.h"
+#include "common/config/settings.h"
 #include "common/db/db.h"
 #include "common/utc.h"
 #include "outbox/outbox.h"

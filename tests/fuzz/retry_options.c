@@ -2,10 +2,10 @@
 /* The options of tasks, which any client that may insert a task writes. k, h, e or s for the
  * handler | the options */
 #include "outbox/relay/topics.h"
-#include "outbox/retry/handlers/exec_options.h"
-#include "outbox/retry/handlers/http_options.h"
-#include "outbox/retry/handlers/kafka_options.h"
-#include "outbox/retry/handlers/steps_options.h"
+#include "outbox/retry/handlers/exec_handler.h"
+#include "outbox/retry/handlers/http_handler.h"
+#include "outbox/retry/handlers/kafka_handler.h"
+#include "outbox/retry/handlers/steps_handler.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <arpa/inet.h>

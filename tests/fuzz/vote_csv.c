@@ -6,8 +6,8 @@
 #include "producer/vote/vote_csv.h"
 #include "common/options.h"
 
-#include "producer/vote/vote_csv_command.h"
-#include "producer/vote/vote_run_command.h"
+#include "producer/vote/vote_command.h"
+#include "producer/vote/vote_runner.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>
@@ -94,29 +94,31 @@ static struct seen read_in_pieces(const struct fuzz_input *input, size_t piece)
     return seen;
 }
 
-enum rc vote_run_open(struct vote_run *run, const struct settings *settings, struct err *err)
+enum rc vote_runner_open(struct vote_runner *runner, const struct settings *settings,
+                         struct err *err)
 {
-    (void)run;
+    (void)runner;
     (void)settings;
     (void)err;
     return RC_OK;
 }
 
-int vote_run_fail(enum rc rc, const struct err *err)
+int vote_runner_fail(enum rc rc, const struct err *err)
 {
     return options_fail(rc, err);
 }
 
-void vote_run_close(struct vote_run *run)
+void vote_runner_close(struct vote_runner *runner)
 {
-    (void)run;
+    (void)runner;
 }
 
-enum rc vote_run_items(struct vote_run *run, struct vote_item *items, size_t count, struct err *err)
+enum rc vote_runner_run(struct vote_runner *runner, struct vote_item *items, size_t count,
+                        struct err *err)
 {
-    (void)run;
+    (void)runner;
     (void)err;
-    fuzz_must(count > 0 && count <= VOTE_RUN_ITEMS_MAX, "a batch keeps its bound");
+    fuzz_must(count > 0 && count <= VOTE_RUNNER_ITEMS_MAX, "a batch keeps its bound");
     for (size_t i = 0; i < count; i++) {
         check_vote(items[i].voter_id, items[i].content_id, items[i].voting);
         items[i].outcome = VOTE_DONE;
@@ -132,7 +134,7 @@ static void import_file(const struct fuzz_input *input, const struct seen *expec
     int code;
 
     memset(&imported, 0, sizeof(imported));
-    code = vote_csv_run(NULL, path, false);
+    code = vote_import(NULL, path, false);
     close(fd);
     if (packed)
         return;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Small texts: words of a command line, ids and dates; the encoding of untrusted bytes as JSON and
  * SQL; files of tokens. the first byte chooses, the rest is the text */
-#include "common/db/literal.h"
+#include "common/db/db.h"
 #include "common/http/tokens.h"
 #include "common/id.h"
 #include "common/options.h"
 #include "consumer/apply/date.h"
 #include "consumer/ingest/record.h"
-#include "consumer/restart_request.h"
-#include "producer/http/request_fault.h"
-#include "producer/vote/vote_id.h"
-#include "schema/migrate/sql_token.h"
+#include "consumer/restart_command.h"
+#include "producer/http/request_json.h"
+#include "schema/migrate/sql_split.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>
@@ -97,13 +96,13 @@ static void numbers(const char *text)
                       memcmp(&id, &again, sizeof(id)) == 0,
                   "an id is read as it was written");
     }
-    if (vote_id_parse(text, strlen(text), &number)) {
+    if (id_parse_number(text, strlen(text), &number)) {
         fuzz_must(number >= 1, "an id is above zero");
         fuzz_must(strspn(text, "0123456789") == strlen(text), "an id is digits");
     }
     if (date_parse(text, &day)) {
         fuzz_must(day >= DATE_DAY_MIN && day <= DATE_DAY_MAX, "a date is one of the calendar");
-        date_text(day, date);
+        date_write(day, date);
         fuzz_must(strcmp(date, text) == 0, "a date is written as it was read");
     }
 }

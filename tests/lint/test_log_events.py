@@ -22,6 +22,11 @@ class UsedEvents(unittest.TestCase):
                                           '          x ? "three" : "four", "n=%zu", n);'),
                          {"three", "four"})
 
+    def test_a_table_of_names_is_read(self):
+        self.assertEqual(lint.used_events('[MIGRATE_WAIT] = "one",'), {"one"})
+        self.assertEqual(lint.used_events('[CONDITION_WORK] = {"two", "three"},\n'
+                                          '[CONDITION_SILENT] = {NULL, NULL},'), {"two", "three"})
+
     def test_other_strings_are_no_events(self):
         self.assertEqual(lint.used_events('puts("five"); log_event(LOG_INFO, "six", "");'), {"six"})
 

@@ -46,9 +46,9 @@ static void fold_check(struct sim *sim, size_t number)
 /* The promise: months that must be kept stay in the log. */
 static void begin_check(struct sim *sim, int64_t begin_day)
 {
-    int64_t today = db_calendar_ms(sim->sink_db) / DATE_MS;
+    int64_t today = db_calendar_ms(sim->sink_db) / MS_PER_DAY;
 
-    if (begin_day > date_month(today + MONTH_DAYS, -sim->months->rules.keep_months))
+    if (begin_day > date_month_begin(today + MONTH_DAYS, -sim->months->rules.keep_months))
         sim_fail(sim, STORY_ALL,
                  "log_begin: it is day %lld, %lld months are to be kept, and the log begins on "
                  "day %lld",
@@ -549,7 +549,7 @@ static enum rc store_delete_old(void *ctx, enum housekeep_kind kind, int64_t day
     if (days <= 0 || days != months->rules.keep_days[kind])
         sim_fail(sim_of(adapter), STORY_ALL, "retention: %s deletes from %s what is %lld days old",
                  adapter->link.proc->name, housekeep_kind_name(kind), (long long)days);
-    count = aged_count(months, kind, now_ms(adapter) - days * DATE_MS);
+    count = aged_count(months, kind, now_ms(adapter) - days * MS_PER_DAY);
     count = count < rows_max ? count : rows_max;
     months->aged_count[kind] -= count;
     memmove(months->aged_ms[kind], months->aged_ms[kind] + count,
@@ -564,7 +564,7 @@ static enum rc store_count_old(void *ctx, enum housekeep_kind kind, int64_t days
     struct housekeep_adapter *adapter = ctx;
     enum rc rc = link_call(&adapter->link, err);
 
-    *rows = aged_count(months_of(adapter), kind, now_ms(adapter) - days * DATE_MS);
+    *rows = aged_count(months_of(adapter), kind, now_ms(adapter) - days * MS_PER_DAY);
     *rows = *rows < max ? *rows : max;
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
@@ -579,7 +579,7 @@ static void retention_check(const struct housekeep_adapter *adapter)
         int64_t days = months->rules.keep_days[kind];
 
         if (days > 0 &&
-            aged_count(months, kind, months->now.round_ms - (days + MONTH_DAYS) * DATE_MS) > 0)
+            aged_count(months, kind, months->now.round_ms - (days + MONTH_DAYS) * MS_PER_DAY) > 0)
             sim_fail(sim, STORY_ALL, "retention: %s ends a round, and %s has old rows",
                      adapter->link.proc->name, housekeep_kind_name((enum housekeep_kind)kind));
     }

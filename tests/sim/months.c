@@ -19,9 +19,9 @@ static void parts_make(struct months_parts *parts, int64_t day, bool no_limit)
     parts->count = 0;
     for (int64_t month = -1; month <= 1; month++) {
         struct housekeep_part *part = &parts->parts[parts->count++];
-        struct date date = date_of(date_month(day, month - 1));
+        struct date date = date_of(date_month_begin(day, month - 1));
 
-        part->limit_day = date_month(day, month);
+        part->limit_day = date_month_begin(day, month);
         snprintf(part->name, sizeof(part->name), "p%04d%02d", date.year, date.month);
     }
     if (no_limit)
@@ -34,7 +34,7 @@ void months_begin_run(struct months *months, struct sim *sim)
     if (sim->plan.housekeepers == 0)
         return;
     /* Only held votes can wait for a partition that is missing. */
-    parts_make(&months->ddl.now, SIM_WALL_MS / DATE_MS,
+    parts_make(&months->ddl.now, SIM_WALL_MS / MS_PER_DAY,
                sim->plan.replayers == 0 || sim_chance(sim, 500));
     months->ddl.old = months->ddl.now;
     months->next_id = 1;
@@ -131,7 +131,7 @@ void months_check_logged(struct sim *sim, size_t event)
 
 void months_check_too_old(struct sim *sim, size_t event)
 {
-    int64_t day = sim->events[event].occurred_ms / DATE_MS;
+    int64_t day = sim->events[event].occurred_ms / MS_PER_DAY;
     int64_t begin_day = sim->months->old.row.begin_day;
 
     if (day >= begin_day)
@@ -193,7 +193,7 @@ bool months_rest(const struct sim *sim, struct waiting *waiting)
 {
     const struct months *months = sim->months;
     const struct months_parts *parts = &months->ddl.old;
-    int64_t today = db_calendar_ms(sim->sink_db) / DATE_MS;
+    int64_t today = db_calendar_ms(sim->sink_db) / MS_PER_DAY;
     int64_t newest = months_newest_day(sim);
     int64_t last = 0;
 
@@ -207,7 +207,8 @@ bool months_rest(const struct sim *sim, struct waiting *waiting)
                         "the partitions end before day %lld, and it is day %lld", (long long)last,
                         (long long)today) < 0;
     if (newest == INT64_MIN ||
-        parts->parts[0].limit_day > date_month(lesser(newest, today), -months->rules.keep_months))
+        parts->parts[0].limit_day >
+            date_month_begin(lesser(newest, today), -months->rules.keep_months))
         return true;
     return snprintf(waiting->text, sizeof(waiting->text),
                     "partition %s is still there, and the newest vote is of day %lld",

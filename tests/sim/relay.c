@@ -168,6 +168,7 @@ static void runtime_start(struct relay_process *relay, size_t number)
     const struct lane_settings *own = &sim->settings.lanes[number];
     struct source source;
     struct deleter_ops deletes;
+    struct diverter_ops diverts;
     struct broker broker;
     enum rc rc;
 
@@ -184,6 +185,7 @@ static void runtime_start(struct relay_process *relay, size_t number)
     runtime->producer.epoch = &runtime->sender.epoch;
     source = tables_source(&runtime->read_adapter);
     deletes = tables_deleter(&runtime->delete_adapter);
+    diverts = tables_diverter(&runtime->delete_adapter);
     broker = producer_ops(&runtime->producer);
     rc = lane_init(&runtime->lane, own, &sim->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, own->name), NULL);
@@ -196,7 +198,7 @@ static void runtime_start(struct relay_process *relay, size_t number)
     if (rc == RC_OK)
         rc = sender_init(&runtime->sender, &runtime->lane, &broker, sim_rng(), NULL);
     if (rc == RC_OK)
-        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, sim_rng(), NULL);
+        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, &diverts, sim_rng(), NULL);
     assert(rc == RC_OK);
     /* Small, so that long lists are met. */
     runtime->reader.ranges_max = 3;

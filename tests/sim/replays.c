@@ -254,10 +254,10 @@ static void on_result(void *ctx, const struct dead_result *result)
 {
     struct replay_process *replay = ctx;
 
-    replay->stays += result->outcome == DEAD_STAYS || result->outcome == DEAD_WAITS;
+    replay->stays += result->outcome == DEAD_OUTCOME_STAYS || result->outcome == DEAD_OUTCOME_WAITS;
 }
 
-/* True when nothing of the key stays. As vote_task_replay() does it. */
+/* True when nothing of the key stays. As vote_work_replay() does it. */
 static bool replay_run(struct replay_process *replay, const struct dead_filter *filter)
 {
     const struct dead_config config = {

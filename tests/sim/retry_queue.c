@@ -76,7 +76,7 @@ bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key)
     return false;
 }
 
-enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, deleter_on_key on_key,
+enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, diverter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {
     const struct retry_tables *retry = adapter->link.db->sim->retry;

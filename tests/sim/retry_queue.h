@@ -37,7 +37,7 @@ size_t retry_left(const struct sim *sim);
 void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key);
 bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key);
 
-enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, deleter_on_key on_key,
+enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, diverter_on_key on_key,
                         void *on_key_ctx, struct err *err);
 
 #endif

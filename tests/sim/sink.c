@@ -379,7 +379,7 @@ static bool is_refused(const struct sim *sim, const struct vote_row *row)
 {
     int64_t content = row->event.content_id;
 
-    if (!row->skip && !months_have(sim, row->event.occurred_ms / DATE_MS))
+    if (!row->skip && !months_have(sim, row->event.occurred_ms / MS_PER_DAY))
         return true;
     return !row->skip && !sim->healed && sim_now(sim) < sim->sink->refused_until_ms[content] &&
            (sim_event_find(sim, row->event.event_id.bytes) & sim->sink->refused_bits[content]) == 0;
@@ -417,7 +417,7 @@ static enum rc ops_insert_votes(void *ctx, const struct vote_row *rows, size_t c
         vote->votes = rows[i].votes;
         vote->seq = rows[i].content_seq;
         vote->offset = rows[i].offset;
-        vote->day = rows[i].event.occurred_ms / DATE_MS;
+        vote->day = rows[i].event.occurred_ms / MS_PER_DAY;
         vote->id = months_next_id(sim);
     }
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
@@ -485,7 +485,7 @@ bool sink_is_held(enum sink_dead_class dead_class)
 }
 
 static enum rc ops_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
-                               struct err *err)
+                               int64_t *id, struct err *err)
 {
     struct sink_adapter *adapter = ctx;
     struct sim *sim = sim_of(adapter);
@@ -496,6 +496,8 @@ static enum rc ops_insert_dead(void *ctx, const struct place *place, const struc
         rc = link_lock(&adapter->link, &row->row, err);
     if (rc != RC_OK)
         return rc;
+    if (id)
+        *id = 0;
     if (row->now_found)
         return link_answer(&adapter->link, err);
     link_wrote(&adapter->link, &row->row, dead_settle);
@@ -528,7 +530,7 @@ static enum rc ops_read_held(void *ctx, const struct place *place,
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-static enum rc ops_lock_begin(void *ctx, int64_t *begin_day, struct err *err)
+static enum rc ops_lock_log_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct sink_adapter *adapter = ctx;
     enum rc rc = link_call(&adapter->link, err);
@@ -548,7 +550,7 @@ void sink_adapter_init(struct sink_adapter *adapter, struct proc *proc)
         .begin = ops_begin,
         .make_progress = ops_make_progress,
         .lock_progress = ops_lock_progress,
-        .lock_begin = ops_lock_begin,
+        .lock_log_begin = ops_lock_log_begin,
         .own_progress = ops_own_progress,
         .move_progress = ops_move_progress,
         .lock_tallies = ops_lock_tallies,

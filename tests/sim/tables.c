@@ -157,11 +157,13 @@ static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct rel
     out->aggregate_id = (struct bytes){key, (size_t)len};
     out->type = (struct bytes){"Changed", 7};
     out->oversize = row->oversize && !sim->healed;
+    if (out->oversize)
+        out->size = UINT32_MAX;
     if (!out->oversize)
         out->payload = (struct bytes){event->value, event->value_len};
 }
 
-/* As origin_mysql.h: another database than the noted one is refused. */
+/* As server_mysql.h: another database than the noted one is refused. */
 static enum rc adapter_call(struct lane_adapter *adapter, struct err *err)
 {
     struct lane_origin *origin = adapter->origin;
@@ -396,7 +398,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     return rc;
 }
 
-static enum rc load_keys(void *ctx, size_t keys_max, deleter_on_key on_key, void *on_key_ctx,
+static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, void *on_key_ctx,
                          struct err *err)
 {
     struct lane_adapter *adapter = ctx;
@@ -420,6 +422,13 @@ struct deleter_ops tables_deleter(struct lane_adapter *adapter)
     return (struct deleter_ops){
         .ctx = adapter,
         .delete_ranges = delete_ranges,
+    };
+}
+
+struct diverter_ops tables_diverter(struct lane_adapter *adapter)
+{
+    return (struct diverter_ops){
+        .ctx = adapter,
         .move_rows = move_rows,
         .load_keys = load_keys,
         .keys_left = keys_left,

@@ -86,6 +86,7 @@ struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq);
 /* The adapter must not move afterwards. */
 struct source tables_source(struct lane_adapter *adapter);
 struct deleter_ops tables_deleter(struct lane_adapter *adapter);
+struct diverter_ops tables_diverter(struct lane_adapter *adapter);
 /* The adapter must not move afterwards. */
 struct lease_store tables_leases(struct lease_adapter *adapter);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The store's ops on the fake tables, statement by statement as the adapter runs them. */
-#include "outbox/retry/group.h"
+#include "outbox/retry/retry.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_promises.h"
 #include "tests/sim/task_work.h"
@@ -21,7 +21,7 @@ static void class_make(const struct sim *sim, const struct sim_task *task, struc
 {
     memset(class, 0, sizeof(*class));
     snprintf(class->handler, sizeof(class->handler), "%s", task_scene_handler(task->scene));
-    snprintf(class->group, sizeof(class->group), "%s", RETRY_GROUP_STANDARD);
+    snprintf(class->group, sizeof(class->group), "%s", RETRY_GROUP_DEFAULT);
     snprintf(class->scene, sizeof(class->scene), "%s", sim->tasks->scenes[task->scene].name);
     class->shard = task->shard;
 }
@@ -71,7 +71,7 @@ static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_c
 
         if (scene->found)
             on_scene(on_scene_ctx, &(struct scene_row){
-                                       .group = RETRY_GROUP_STANDARD,
+                                       .group = RETRY_GROUP_DEFAULT,
                                        .scene = scene->name,
                                        .policy = scene->json,
                                        .paused = scene->paused,
@@ -330,6 +330,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
     char key[32];
     char idempotency[48];
     char hash[65];
+    const struct sim_scene_row *scene = &sim_of(claim->adapter)->tasks->scenes[task->scene];
 
     task_key_text(task, key);
     task_idempotency_text(task, idempotency);
@@ -353,6 +354,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                              .step = task->now.step,
                              .step_result = task->now.step > 0 ? "{}" : NULL,
                              .step_result_len = task->now.step > 0 ? 2 : 0,
+                             .scene_version = scene->found ? scene->version : 0,
                          });
 }
 
@@ -549,8 +551,8 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     return rc;
 }
 
-static enum rc store_beat(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                          int64_t lease_ms, bool *lost, struct err *err)
+static enum rc store_renew(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
+                           int64_t lease_ms, bool *lost, struct err *err)
 {
     struct task_adapter *adapter = ctx;
     struct link *link = &adapter->link;
@@ -643,6 +645,16 @@ static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *s
     return rc;
 }
 
+/* A run is shorter than any time that a policy keeps done tasks. */
+static enum rc store_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    (void)ctx;
+    (void)rows_max;
+    (void)err;
+    *count = 0;
+    return RC_OK;
+}
+
 static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
                               void *on_handler_ctx, struct err *err)
 {
@@ -671,7 +683,7 @@ static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_c
  * fail. */
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
-    const struct retry_group group = {.name = RETRY_GROUP_STANDARD,
+    const struct retry_group group = {.name = RETRY_GROUP_DEFAULT,
                                       .owner = OWNER_CLIENT,
                                       .enabled = true,
                                       .handlers = "*",
@@ -693,8 +705,9 @@ void task_adapter_init(struct task_adapter *adapter, struct proc *proc)
         .claim = store_claim,
         .claim_expired = store_claim_expired,
         .finish = store_finish,
-        .beat = store_beat,
+        .renew = store_renew,
         .rescue = store_rescue,
+        .forget = store_forget,
         .handlers = store_handlers,
         .depths = store_depths,
         .groups = store_groups,

@@ -2,7 +2,7 @@
 /* Other applications: transactions of their own around one or two INSERTs into the outbox, which
  * lock a row that orders their events, commit late, hang, conflict and roll back. */
 #include "consumer/apply/date.h"
-#include "outbox/outbox.h"
+#include "outbox/lanes.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 
@@ -64,7 +64,7 @@ static size_t vote_make(struct sim *sim, int64_t content)
     event->voting = sim_chance(sim, 600);
     if (sim->plan.housekeepers > 0)
         event->occurred_ms =
-            db_calendar_ms(sim->main_db) - back * AGE_DAYS * DATE_MS + (int64_t)number;
+            db_calendar_ms(sim->main_db) - back * AGE_DAYS * MS_PER_DAY + (int64_t)number;
     else
         event->occurred_ms =
             SIM_WALL_MS + AGE_STEP_MS * ((int64_t)number - back) + (int64_t)number % AGE_STEP_MS;

@@ -6,7 +6,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/retry/retry.h"
-#include "outbox/retry/store/retry_mysql.h"
+#include "outbox/retry/store/store_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <jansson.h>
@@ -166,6 +166,7 @@ static void read_update(const json_t *one, struct task_update *update)
         .epoch = number_of(one, "epoch"),
         .end = end_of(text_of(one, "end")),
         .keep = flag_of(one, "keep"),
+        .keep_ms = number_of(one, "keepMs"),
         .attempts = number_of(one, "attempts"),
         .delay_ms = number_of(one, "delay"),
         .reason_class = text_of(one, "class") ? text_of(one, "class") : "",
@@ -204,7 +205,7 @@ static enum rc do_finish(struct asked *asked, struct err *err)
     return rc;
 }
 
-static enum rc do_beat(struct asked *asked, struct err *err)
+static enum rc do_renew(struct asked *asked, struct err *err)
 {
     const json_t *list = json_object_get(asked->request, "tasks");
     int64_t ids[RESULTS_MAX];
@@ -217,8 +218,8 @@ static enum rc do_beat(struct asked *asked, struct err *err)
         ids[i] = number_of(json_array_get(list, i), "id");
         epochs[i] = number_of(json_array_get(list, i), "epoch");
     }
-    rc = asked->store.beat(asked->store.ctx, ids, epochs, count, number_of(asked->request, "lease"),
-                           lost, err);
+    rc = asked->store.renew(asked->store.ctx, ids, epochs, count,
+                            number_of(asked->request, "lease"), lost, err);
     tell_lost(asked, lost, count);
     return rc;
 }
@@ -231,6 +232,16 @@ static enum rc do_rescue(struct asked *asked, struct err *err)
                                      &count, &shortened, err);
 
     json_object_set_new(asked->answer, "shortened", json_integer((json_int_t)shortened));
+    json_object_set_new(asked->answer, "count", json_integer((json_int_t)count));
+    return rc;
+}
+
+static enum rc do_forget(struct asked *asked, struct err *err)
+{
+    size_t count = 0;
+    enum rc rc = asked->store.forget(asked->store.ctx, (size_t)number_of(asked->request, "rows"),
+                                     &count, err);
+
     json_object_set_new(asked->answer, "count", json_integer((json_int_t)count));
     return rc;
 }
@@ -350,8 +361,9 @@ static enum rc answer(struct asked *asked, struct err *err)
         {"record", do_record},
         {"claim", do_claim},
         {"claim_expired", do_claim_expired},
+        {"forget", do_forget},
         {"finish", do_finish},
-        {"beat", do_beat},
+        {"renew", do_renew},
         {"rescue", do_rescue},
         {"depths", do_depths},
         {"append", do_append},
@@ -371,7 +383,7 @@ static void serve(struct store *store, struct db *db)
     json_t *request;
 
     while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL)) != NULL) {
-        struct asked asked = {retry_mysql_ops(store), db, request, json_object()};
+        struct asked asked = {store_ops(store), db, request, json_object()};
         struct err err = {0};
         enum rc rc = answer(&asked, &err);
 
@@ -405,15 +417,15 @@ int main(int argc, char **argv)
     settings.mysql.port = number_of(options, "port");
     settings.mysql.connect_timeout_ms = 5000;
     settings.mysql.query_timeout_ms = 30000;
-    if (retry_mysql_open(&store, &settings, text_of(options, "owner"),
-                         flag_of(options, "compareAndSet"), &err) != RC_OK ||
+    if (store_open(&store, &settings, text_of(options, "owner"), flag_of(options, "compareAndSet"),
+                   &err) != RC_OK ||
         db_open(&db, &settings.mysql, &err) != RC_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     serve(&store, db);
     db_close(db);
-    retry_mysql_close(&store);
+    store_close(&store);
     json_decref(options);
     return 0;
 }

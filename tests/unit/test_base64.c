@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/base64.h"
+#include "common/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -121,7 +121,8 @@ static void each_kind_has_its_pair_of_events(void **state)
     } kinds[] = {{CONDITION_DEPENDENCY, "event=dependency_down ", "event=dependency_up "},
                  {CONDITION_WORK, "event=work_paused ", "event=work_resumed "},
                  {CONDITION_CHECK, "event=check_failed ", "event=check_passed "},
-                 {CONDITION_SILENT, "|", "|"}};
+                 {CONDITION_SILENT, "|", "|"},
+                 {CONDITION_REMINDER, "|", "|"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -132,6 +133,115 @@ static void each_kind_has_its_pair_of_events(void **state)
         assert_non_null(strstr(report(2, NULL), kinds[i].recovery));
         assert_false(condition_read(&condition, NULL));
     }
+}
+
+static bool waits; /* the last result of conditions_remind() */
+
+/* Returns what conditions_remind() logs, then "|". */
+static const char *remind(int64_t now_ms)
+{
+    int kept = dup(STDERR_FILENO);
+    ssize_t n;
+
+    dup2(ends[1], STDERR_FILENO);
+    waits = conditions_remind(now_ms);
+    n = write(STDERR_FILENO, "|", 1);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    assert_int_equal(n, 1);
+    n = read(ends[0], lines, sizeof(lines) - 1);
+    lines[n > 0 ? n : 0] = '\0';
+    return lines;
+}
+
+static void fail_quietly(struct condition *one, int64_t now_ms, const char *reason)
+{
+    struct err err = {0};
+    int kept = dup(STDERR_FILENO);
+    char dropped[4096];
+    ssize_t n;
+
+    err_set(&err, "%s", reason);
+    dup2(ends[1], STDERR_FILENO);
+    if (reason[0])
+        condition_fail(one, now_ms, &err);
+    else
+        condition_ok(one, now_ms);
+    n = write(STDERR_FILENO, "|", 1);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    assert_int_equal(n, 1);
+    assert_true(read(ends[0], dropped, sizeof(dropped)) > 0);
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text; text++)
+        count += *text == '\n';
+    return count;
+}
+
+static void what_is_waited_for_is_named_once_a_minute(void **state)
+{
+    enum { READ, DELETE, KAFKA, CHECK, LANE, PARTITION, HIDDEN, COUNT };
+    static const char *const places[COUNT] = {"dep=mysql role=relay reason=cannot_read",
+                                              "dep=mysql role=relay reason=cannot_delete",
+                                              "dep=kafka role=relay reason=cannot_send",
+                                              "check=clock role=relay",
+                                              "what=lane role=relay reason=full",
+                                              "what=partition role=consume",
+                                              "what=set"};
+    static const enum condition_kind kinds[COUNT] = {
+        CONDITION_DEPENDENCY, CONDITION_DEPENDENCY, CONDITION_DEPENDENCY, CONDITION_CHECK,
+        CONDITION_WORK,       CONDITION_REMINDER,   CONDITION_SILENT};
+    struct condition all[COUNT];
+    const char *said;
+
+    (void)state;
+    conditions_list();
+    for (size_t i = 0; i < COUNT; i++)
+        condition_init(&all[i], kinds[i], "%s", places[i]);
+    assert_string_equal(remind(500), "|");
+    fail_quietly(&all[READ], 1000, "refused");
+    fail_quietly(&all[DELETE], 31000, "too many connections");
+    fail_quietly(&all[KAFKA], 41000, "no broker");
+    fail_quietly(&all[CHECK], 1000, "set back");
+    fail_quietly(&all[HIDDEN], 1000, "of a set");
+    assert_string_equal(remind(60999), "|");
+    assert_true(waits);
+    said = remind(61000);
+    assert_non_null(strstr(said, "level=warn event=still_waiting dep=mysql role=relay "
+                                 "reason=cannot_read lasts_ms=60000 others=1 err=\"refused\"\n|"));
+    assert_int_equal(count_lines(said), 1);
+    /* The line named both conditions of this server: neither is due before a minute. */
+    said = remind(101000);
+    assert_non_null(
+        strstr(said, "dep=kafka role=relay reason=cannot_send lasts_ms=60000 others=0"));
+    assert_int_equal(count_lines(said), 1);
+    assert_string_equal(remind(120999), "|");
+    /* The reason is the last one. */
+    fail_quietly(&all[READ], 120999, "shutting down");
+    assert_non_null(strstr(remind(121000), "lasts_ms=120000 others=1 err=\"shutting down\""));
+    fail_quietly(&all[READ], 130000, "");
+    fail_quietly(&all[KAFKA], 130000, "");
+    fail_quietly(&all[LANE], 130000, "keys");
+    said = remind(181000);
+    assert_non_null(strstr(said, "reason=cannot_delete lasts_ms=150000 others=0"));
+    assert_int_equal(count_lines(said), 1);
+    assert_non_null(strstr(remind(190000), "event=still_waiting what=lane role=relay reason=full "
+                                           "lasts_ms=60000 others=0 err=\"keys\""));
+    fail_quietly(&all[DELETE], 190000, "");
+    fail_quietly(&all[LANE], 190000, "");
+    assert_string_equal(remind(190001), "|");
+    assert_false(waits);
+    fail_quietly(&all[PARTITION], 190000, "stopped");
+    assert_non_null(strstr(remind(250000), "what=partition role=consume lasts_ms=60000 others=0"));
+    /* What is released is not named. */
+    for (size_t i = 0; i < COUNT; i++)
+        condition_done(&all[i]);
+    assert_string_equal(remind(999000), "|");
 }
 
 static void a_text_is_new_again_after_a_while(void **state)
@@ -179,6 +289,7 @@ int main(void)
         LOGGED(reasons_that_differ_in_digits_only_are_one_reason),
         LOGGED(a_state_that_was_assumed_is_read_but_not_logged),
         LOGGED(each_kind_has_its_pair_of_events),
+        LOGGED(what_is_waited_for_is_named_once_a_minute),
         cmocka_unit_test(a_text_is_new_again_after_a_while),
         cmocka_unit_test(the_oldest_text_is_forgotten_first),
         cmocka_unit_test(a_zeroed_condition_can_be_released),

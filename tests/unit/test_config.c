@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/config/config.h"
+#include "common/config/config_command.h"
 
-#include "common/config/setting.h"
+#include "common/config/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static enum rc load(struct config **config, const char *const *sets, const char 
 
     while (sets && sets[count])
         count++;
-    return config_load(config, "/dev/null", sets, count, environment, err);
+    return config_load(config, NULL, "/dev/null", sets, count, environment, err);
 }
 
 #define SETS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -245,6 +245,41 @@ static void only_the_admin_pages_can_be_off(void **state)
     refused(SETS("api.listen=off"), NULL,
             "--set api.listen: \"off\" is not an address and port; expected 127.0.0.1:8080, "
             "[::1]:8080 or the like");
+}
+
+static void only_the_admin_pages_look_for_a_free_port(void **state)
+{
+    static const char *const bad[] = {"127.0.0.1:0+", "127.0.0.1:9464++", "127.0.0.1:9464+1",
+                                      "127.0.0.1:+"};
+
+    (void)state;
+    config_free(loaded(SETS("admin.listen=127.0.0.1:9464+"), NULL));
+    config_free(loaded(SETS("admin.listen=[::1]:65535+"), NULL));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct config *config = NULL;
+        struct err err = {0};
+        char text[64];
+
+        snprintf(text, sizeof(text), "admin.listen=%s", bad[i]);
+        assert_int_equal(load(&config, SETS(text), NULL, &err), RC_FATAL);
+        assert_non_null(strstr(err.text, "is not an address and port"));
+    }
+    refused(SETS("api.listen=127.0.0.1:8080+"), NULL,
+            "--set api.listen: \"127.0.0.1:8080+\" is not an address and port; expected "
+            "127.0.0.1:8080, [::1]:8080 or the like");
+}
+
+static void sections_of_roles_are_for_the_file(void **state)
+{
+    (void)state;
+    refused(SETS("role.relay.admin.listen=off"), NULL,
+            "--set role.relay.admin.listen: sections of roles are for the settings file; this "
+            "process needs --set section.key=value alone");
+    refused(NULL, VARIABLES("TALLYBOX_ROLE_RETRY_ADMIN_MYSQL_USER=a"),
+            "environment TALLYBOX_ROLE_RETRY_ADMIN_MYSQL_USER: sections of roles are for the "
+            "settings file; set TALLYBOX_MYSQL_USER in the environment of that role's process");
+    /* Of another program. */
+    config_free(loaded(NULL, VARIABLES("TALLYBOX_ROLE=relay", "TALLYBOX_ROLE_RELAY_COLOUR=red")));
 }
 
 static void lists_are_kept_without_blanks(void **state)
@@ -609,7 +644,8 @@ static void the_table_has_a_row_for_every_setting(void **state)
     config_print_table(&out);
     for (const char *at = buf_text(&out); (at = strchr(at, '\n')); at++)
         lines++;
-    assert_int_equal(lines, 2 + settings_table_count + 2);
+    /* The head has two lines, [kafka] two rows, and [role.NAME] one. */
+    assert_int_equal(lines, 2 + settings_table_count + 2 + 1);
     assert_non_null(strstr(buf_text(&out),
                            "| `mysql.port` | `3306` | 1..65535 |  | TCP port of the "
                            "server. |\n"));
@@ -634,6 +670,8 @@ int main(void)
         cmocka_unit_test(a_bad_text_names_what_was_expected),
         cmocka_unit_test(a_listen_address_has_a_port),
         cmocka_unit_test(only_the_admin_pages_can_be_off),
+        cmocka_unit_test(only_the_admin_pages_look_for_a_free_port),
+        cmocka_unit_test(sections_of_roles_are_for_the_file),
         cmocka_unit_test(lists_are_kept_without_blanks),
         cmocka_unit_test(a_bad_list_names_the_part),
         cmocka_unit_test(a_lane_without_a_section_has_the_defaults),

@@ -14,7 +14,7 @@ static struct db_cluster cluster_of(const char *const (*variables)[2], size_t co
     struct db_cluster cluster = {0};
 
     for (size_t i = 0; i < count; i++)
-        db_cluster_set(&cluster, variables[i][0], variables[i][1]);
+        db_cluster_take_variable(&cluster, variables[i][0], variables[i][1]);
     return cluster;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/db/db.h"
-#include "common/db/literal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

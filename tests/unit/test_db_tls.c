@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/db/tls.h"
+#include "common/db/handle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

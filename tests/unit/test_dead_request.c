@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead/dead_request.h"
+#include "consumer/dead/dead_cli.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -13,12 +13,12 @@
 
 static struct dead_request request;
 
-static struct dead_words said(void)
+static struct dead_options said(void)
 {
-    return (struct dead_words){.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
+    return (struct dead_options){.partition = DEAD_NUMBER_ANY, .limit = DEAD_NUMBER_ANY};
 }
 
-static enum rc read_words(const struct dead_words *words, const char *const *arguments,
+static enum rc read_words(const struct dead_options *words, const char *const *arguments,
                           size_t count)
 {
     struct err err = {0};
@@ -30,7 +30,7 @@ static enum rc read_words(const struct dead_words *words, const char *const *arg
 
 static void ids_and_filters_are_kept(void **state)
 {
-    struct dead_words words = said();
+    struct dead_options words = said();
 
     (void)state;
     assert_int_equal(read_words(&words, (const char *[]){"show", "17"}, 2), RC_OK);
@@ -50,7 +50,7 @@ static void ids_and_filters_are_kept(void **state)
 
 static void a_change_of_all_records_needs_an_explicit_choice(void **state)
 {
-    struct dead_words words = said();
+    struct dead_options words = said();
 
     (void)state;
     assert_int_equal(read_words(&words, (const char *[]){"drop"}, 1), RC_FATAL);
@@ -66,7 +66,7 @@ static void a_change_of_all_records_needs_an_explicit_choice(void **state)
 static void ids_that_are_none_are_refused(void **state)
 {
     static const char *const texts[] = {"0", "-1", "x", "1x", "99999999999999999999", ""};
-    struct dead_words words = said();
+    struct dead_options words = said();
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -75,7 +75,7 @@ static void ids_that_are_none_are_refused(void **state)
 
 static void a_replaced_value_is_for_one_record(void **state)
 {
-    struct dead_words words = said();
+    struct dead_options words = said();
 
     (void)state;
     words.value_path = "f";
@@ -86,6 +86,20 @@ static void a_replaced_value_is_for_one_record(void **state)
     assert_int_equal(read_words(&words, (const char *[]){"replay"}, 1), RC_FATAL);
 }
 
+static void json_and_payload_exclude_each_other(void **state)
+{
+    struct dead_options words = said();
+    const char *const arguments[] = {"show", "5"};
+    struct err err = {0};
+
+    (void)state;
+    words.json = true;
+    assert_int_equal(read_words(&words, arguments, 2), RC_OK);
+    words.payload = true;
+    assert_int_equal(dead_request_read(&request, &words, arguments, 2, &err), RC_FATAL);
+    assert_string_equal(err.text, "--json and --payload exclude each other");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +107,7 @@ int main(void)
         cmocka_unit_test(a_change_of_all_records_needs_an_explicit_choice),
         cmocka_unit_test(ids_that_are_none_are_refused),
         cmocka_unit_test(a_replaced_value_is_for_one_record),
+        cmocka_unit_test(json_and_payload_exclude_each_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/dead/dead_text.h"
+#include "consumer/dead/dead_cli.h"
 
-#include "common/utf8.h"
+#include "common/text.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

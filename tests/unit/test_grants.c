@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate/grants.h"
 
-#include "outbox/outbox.h"
+#include "outbox/lanes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void one_database_gets_each_right_once(void **state)
 
     (void)state;
     settings_reset();
-    grants_put(&text, &settings);
+    grants_put(&text, &settings, false);
     assert_false(text.failed);
     assert_int_equal(count_of(&text, "GRANT SELECT ON d.schema_history TO 'tallybox_serve'"), 1);
     assert_int_equal(count_of(&text, "-- On the "), 0);
@@ -66,7 +66,7 @@ static void two_databases_get_the_rights_of_their_side(void **state)
     (void)state;
     settings_reset();
     snprintf(settings.sink.database, sizeof(settings.sink.database), "e");
-    grants_put(&text, &settings);
+    grants_put(&text, &settings, false);
     sink = strstr(buf_text(&text), "-- On the database e at h:3306.");
     assert_non_null(sink);
     assert_int_equal(count_of(&text, "d.vote_state"), 3);
@@ -92,7 +92,7 @@ static void every_lane_gets_its_rights(void **state)
     settings_reset();
     settings.api.lane_count = 3;
     lanes_set("outbox_1", "shop");
-    grants_put(&text, &settings);
+    grants_put(&text, &settings, false);
     for (size_t i = 0; i < 3; i++) {
         outbox_lane_name(lane, i);
         snprintf(words, sizeof(words), "GRANT INSERT ON d.%s TO 'tallybox_serve'@'%%';\n", lane);
@@ -113,9 +113,79 @@ static void a_database_of_any_name_is_quoted(void **state)
     settings_reset();
     snprintf(settings.mysql.database, sizeof(settings.mysql.database), "a_b`c%%");
     settings.sink = settings.mysql;
-    grants_put(&text, &settings);
+    grants_put(&text, &settings, false);
     assert_int_equal(count_of(&text, " ON `a\\_b``c\\%`.* TO "), 2);
     assert_int_equal(count_of(&text, " ON `a_b``c%`.vote_state TO "), 3);
+    buf_done(&text);
+}
+
+static void a_role_alone_is_guarded_by_its_tables(void **state)
+{
+    const struct grants_choice choice = {.role = "relay", .password = "it's"};
+    struct buf text = {0};
+    const char *note;
+    const char *guard;
+    const char *user;
+    const char *grant;
+
+    (void)state;
+    settings_reset();
+    snprintf(settings.mysql.database, sizeof(settings.mysql.database), "a'b");
+    settings.sink = settings.mysql;
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    note = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'a''b'");
+    guard = strstr(buf_text(&text), "(SELECT 1 FROM `a'b`.schema_history LIMIT 0) UNION ALL ");
+    user = strstr(buf_text(&text), "CREATE USER 'tallybox_relay'@'%' IDENTIFIED BY 'it''s';\n");
+    grant = strstr(buf_text(&text), "GRANT SELECT, DELETE ON `a'b`.outbox TO 'tallybox_relay'@'%'");
+    assert_true(note && guard && user && grant);
+    assert_true(note < guard && guard < user && user < grant);
+    assert_int_equal(count_of(&text, "'outbox'"), 1);
+    assert_int_equal(count_of(&text, " TO 'tallybox_relay'"), count_of(&text, "GRANT "));
+    buf_done(&text);
+}
+
+static void a_role_without_vote_tables_gets_no_rights_on_them(void **state)
+{
+    const struct grants_choice choice = {.role = "retry", .outbox_only = true};
+    const struct grants_choice serve = {.role = "serve", .outbox_only = true};
+    struct buf text = {0};
+
+    (void)state;
+    settings_reset();
+    snprintf(settings.sink.database, sizeof(settings.sink.database), "e");
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    assert_int_equal(grants_put_role(&text, &settings, &serve, NULL), RC_OK);
+    assert_int_equal(count_of(&text, "ON d.retry_attempt TO 'tallybox_retry'"), 1);
+    assert_int_equal(count_of(&text, "e."), 0);
+    assert_int_equal(count_of(&text, "vote_"), 0);
+    assert_int_equal(count_of(&text, "CREATE USER"), 0);
+    buf_done(&text);
+}
+
+static void a_role_for_the_whole_database_needs_no_table(void **state)
+{
+    const struct grants_choice choice = {.role = "migrate", .password = "x"};
+    struct buf text = {0};
+
+    (void)state;
+    settings_reset();
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    assert_int_equal(count_of(&text, "SELECT 1 FROM"), 0);
+    assert_int_equal(count_of(&text, "DROP ON d.* TO 'tallybox_migrate'@'%';"), 1);
+    buf_done(&text);
+}
+
+static void an_unknown_role_is_refused_with_the_nearest_one(void **state)
+{
+    const struct grants_choice choice = {.role = "relya"};
+    struct buf text = {0};
+    struct err err = {0};
+
+    (void)state;
+    settings_reset();
+    assert_int_equal(grants_put_role(&text, &settings, &choice, &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "did you mean \"relay\"?"));
+    assert_int_equal(text.len, 0);
     buf_done(&text);
 }
 
@@ -132,7 +202,7 @@ static void run_has_the_rights_of_its_roles(void **state)
 
     (void)state;
     settings_reset();
-    grants_put(&text, &settings);
+    grants_put(&text, &settings, false);
     copy = strdup(buf_text(&text));
     assert_non_null(copy);
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -154,9 +224,10 @@ static void run_has_the_rights_of_its_roles(void **state)
             parts++;
         }
     }
-    /* The six read schema_history alike; relay and retry have two rights in common, retry and
-     * consume four, serve and retry two, relay and consume two. */
-    assert_int_equal(run, parts - 15);
+    /* The six read schema_history and write instance alike, consume and housekeep read
+     * installation; relay and retry have another right in common, retry and consume four, serve and
+     * retry two, relay and consume two. */
+    assert_int_equal(run, parts - 20);
     free(copy);
     buf_done(&text);
 }
@@ -168,6 +239,10 @@ int main(void)
         cmocka_unit_test(two_databases_get_the_rights_of_their_side),
         cmocka_unit_test(every_lane_gets_its_rights),
         cmocka_unit_test(a_database_of_any_name_is_quoted),
+        cmocka_unit_test(a_role_alone_is_guarded_by_its_tables),
+        cmocka_unit_test(a_role_without_vote_tables_gets_no_rights_on_them),
+        cmocka_unit_test(a_role_for_the_whole_database_needs_no_table),
+        cmocka_unit_test(an_unknown_role_is_refused_with_the_nearest_one),
         cmocka_unit_test(run_has_the_rights_of_its_roles),
     };
 

@@ -24,7 +24,7 @@ static void assert_day(int64_t day, const char *expected)
 {
     char text[DATE_SIZE];
 
-    date_text(day, text);
+    date_write(day, text);
     assert_string_equal(text, expected);
 }
 

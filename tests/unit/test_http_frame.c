@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http/frame.h"
+#include "common/http/request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -119,6 +119,29 @@ static void anything_else_is_refused_and_changes_nothing(void **state)
     }
 }
 
+static void a_number_is_digits_from_one_up(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "-1",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "1.0",
+                                      "0x1",
+                                      "9223372036854775808",
+                                      "99999999999999999999"};
+    int64_t number = 0;
+
+    (void)state;
+    assert_true(id_parse_number("9223372036854775807", 19, &number));
+    assert_int_equal(number, INT64_MAX);
+    assert_true(id_parse_number("0017", 4, &number));
+    assert_int_equal(number, 17);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(id_parse_number(bad[i], strlen(bad[i]), &number));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +152,7 @@ int main(void)
         cmocka_unit_test(a_formatted_id_parses_back),
         cmocka_unit_test(either_case_is_taken),
         cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
+        cmocka_unit_test(a_number_is_digits_from_one_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migrate/target.h"
+#include "schema/migrate/migrate.h"
 
 #include "schema/migrate/migration.h"
 
@@ -31,7 +31,7 @@ static void one_database_is_for_both_sides(void **state)
     settings_reset();
     snprintf(settings.sink.user, sizeof(settings.sink.user), "another account");
     assert_int_equal(migrate_targets(&settings, targets), 1);
-    assert_int_equal(targets[0].sides, MIGRATION_OUTBOX | MIGRATION_SINK);
+    assert_int_equal(targets[0].sides, MIGRATION_OUTBOX | MIGRATION_VOTES | MIGRATION_SINK);
     assert_ptr_equal(targets[0].settings, &settings.mysql);
     assert_string_equal(targets[0].place, "database d at h:3306");
 }
@@ -44,7 +44,7 @@ static void two_databases_have_a_side_each(void **state)
     settings_reset();
     snprintf(settings.sink.database, sizeof(settings.sink.database), "e");
     assert_int_equal(migrate_targets(&settings, targets), 2);
-    assert_int_equal(targets[0].sides, MIGRATION_OUTBOX);
+    assert_int_equal(targets[0].sides, MIGRATION_OUTBOX | MIGRATION_VOTES);
     assert_ptr_equal(targets[0].settings, &settings.mysql);
     assert_int_equal(targets[1].sides, MIGRATION_SINK);
     assert_ptr_equal(targets[1].settings, &settings.sink);

@@ -39,7 +39,7 @@ static void ours_are_named_and_numbered_after_their_files(void **state)
         snprintf(start, sizeof(start), "%04d_", migration->version);
         assert_int_equal(strncmp(migration->name, start, strlen(start)), 0);
         assert_int_equal(strlen(migration->sha256), 64);
-        assert_int_equal(migration_count(migration, &statements, NULL), RC_OK);
+        assert_int_equal(migration_count_statements(migration, &statements, NULL), RC_OK);
         assert_true(statements > 0);
     }
 }
@@ -72,8 +72,8 @@ static void the_log_of_votes_has_the_columns_it_was_promised(void **state)
 
     (void)state;
     for (size_t i = 0; i < migration_set_ours.count; i++)
-        assert_int_equal(migration_apply(&migration_set_ours.list[i], SIZE_MAX, &shape, NULL),
-                         RC_OK);
+        assert_int_equal(
+            migration_add_to_shape(&migration_set_ours.list[i], SIZE_MAX, &shape, NULL), RC_OK);
     for (size_t i = 0; i < COUNT(columns); i++)
         assert_non_null(shape_find(&shape, SHAPE_COLUMN, "vote_document", columns[i]));
     assert_string_equal(shape_find(&shape, SHAPE_TABLE, "vote_document", NULL)->text,
@@ -83,10 +83,10 @@ static void the_log_of_votes_has_the_columns_it_was_promised(void **state)
 
 static void the_history_is_one_readable_statement(void **state)
 {
-    struct statement statement;
+    struct sql_statement statement;
 
     (void)state;
-    assert_int_equal(migration_history(&migration_set_ours, &statement, NULL), RC_OK);
+    assert_int_equal(migration_history_statement(&migration_set_ours, &statement, NULL), RC_OK);
     assert_int_equal(strncmp(statement.sql, "CREATE TABLE schema_history (", 29), 0);
     assert_int_not_equal(statement.sql[statement.len - 1], ';');
 }
@@ -95,11 +95,11 @@ static void statements_are_numbered_from_one(void **state)
 {
     static const struct migration migration = {1, "0001_x", MIGRATION_OUTBOX, "aa",
                                                BYTES("-- words; \none; two;\n\nthree")};
-    struct statement statement;
+    struct sql_statement statement;
     size_t count = 0;
 
     (void)state;
-    assert_int_equal(migration_count(&migration, &count, NULL), RC_OK);
+    assert_int_equal(migration_count_statements(&migration, &count, NULL), RC_OK);
     assert_int_equal(count, 3);
     assert_int_equal(migration_statement(&migration, 1, &statement, NULL), RC_OK);
     assert_memory_equal(statement.sql, "one", statement.len);
@@ -118,9 +118,9 @@ static void a_part_of_a_migration_can_be_applied(void **state)
     struct shape shape = {0};
 
     (void)state;
-    assert_int_equal(migration_apply(&migration, 0, &shape, NULL), RC_OK);
+    assert_int_equal(migration_add_to_shape(&migration, 0, &shape, NULL), RC_OK);
     assert_int_equal(shape.count, 0);
-    assert_int_equal(migration_apply(&migration, 1, &shape, NULL), RC_OK);
+    assert_int_equal(migration_add_to_shape(&migration, 1, &shape, NULL), RC_OK);
     assert_non_null(shape_find(&shape, SHAPE_TABLE, "a", NULL));
     assert_null(shape_find(&shape, SHAPE_TABLE, "b", NULL));
     shape_done(&shape);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/nearest.h"
+#include "common/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/hash.h"
-#include "outbox/relay/ordering_key.h"
+#include "outbox/relay/relay_row.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -14,7 +14,7 @@ static char key[ORDERING_KEY_SIZE];
 
 static const char *make(const char *topic, const char *id, size_t len)
 {
-    ordering_key_make(key, topic, (struct bytes){id, len});
+    ordering_key_make_text(key, topic, (struct bytes){id, len});
     return key;
 }
 
@@ -25,7 +25,8 @@ static void assert_same(const char *topic, const char *id, size_t len)
 
     make(topic, id, len);
     assert_true(strlen(key) < ORDERING_KEY_SIZE);
-    assert_true(ordering_key_hash(key) == ordering_hash(hash, (struct bytes){id, len}));
+    assert_true(ordering_key_hash_of_text(key) ==
+                ordering_key_hash_of_row(hash, (struct bytes){id, len}));
 }
 
 static void a_key_is_the_topic_and_the_aggregateid(void **state)
@@ -91,7 +92,7 @@ static void text_that_was_not_made_here_has_some_number(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        assert_true(ordering_key_hash(texts[i]) != 0);
+        assert_true(ordering_key_hash_of_text(texts[i]) != 0);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include "outbox/outbox.h"
 
 #include "common/db/db.h"
+#include "outbox/lanes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,6 +190,23 @@ static void sixty_four_bytes_are_not_too_long(void **state)
     assert_int_equal(outbox_append(*state, "outbox", &event, 1, &err), RC_OK);
 }
 
+static void another_programs_table_is_explained(void **state)
+{
+    struct err err = {DB_NO_SUCH_COLUMN, "Unknown column 'seq' in 'SELECT'"};
+
+    (void)state;
+    assert_int_equal(outbox_explain_table("outbox", RC_FATAL, &err), RC_FATAL);
+    assert_non_null(strstr(err.text, "not a tallybox outbox table: outbox (Unknown column 'seq'"));
+    assert_non_null(strstr(err.text, "rename it, run `tallybox migrate up`"));
+    err = (struct err){DB_NO_SUCH_COLUMN, "Unknown column 'seq' in 'SELECT'"};
+    outbox_explain_table("shop", RC_FATAL, &err);
+    assert_non_null(strstr(err.text, "rename it, run `CREATE TABLE shop LIKE outbox`"));
+    err = (struct err){DB_NO_SUCH_TABLE, "no such table"};
+    assert_int_equal(outbox_explain_table("shop", RC_FATAL, &err), RC_FATAL);
+    assert_string_equal(err.text, "no such table");
+    assert_int_equal(outbox_explain_table("shop", RC_OK, NULL), RC_OK);
+}
+
 static void a_bad_lane_is_refused(void **state)
 {
     struct outbox_event event = event_sample();
@@ -299,6 +317,7 @@ int main(void)
         TEST(a_bad_event_is_named_and_nothing_is_written),
         TEST(sixty_four_bytes_are_not_too_long),
         TEST(a_bad_lane_is_refused),
+        TEST(another_programs_table_is_explained),
         TEST(many_bytes_are_several_statements),
         TEST(statements_keep_below_the_servers_packet),
         TEST(an_event_larger_than_the_packet_is_refused_by_name),

@@ -2,15 +2,15 @@
 /* The generated tables of docs/ and RETRY.md are equal to the program's own tables.
  * scripts/reference regenerates them. */
 #include "common/buf.h"
-#include "common/config/config.h"
+#include "common/config/config_command.h"
 #include "common/daemon/admin.h"
-#include "common/daemon/log_events.h"
+#include "common/daemon/reference_command.h"
 #include "common/metrics.h"
 #include "consumer/consume_command.h"
 #include "consumer/maintenance/housekeep_command.h"
 #include "consumer/rollup/rollup_command.h"
 #include "outbox/relay/relay_command.h"
-#include "outbox/retry/cli/retry_tables.h"
+#include "outbox/retry/cli/retry_text.h"
 #include "outbox/retry/retry_command.h"
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
@@ -85,7 +85,7 @@ static void events_table_is_the_one_of_the_program(void **state)
     struct buf table = {0};
 
     (void)state;
-    log_events_put_table(&table);
+    events_put_table(&table);
     assert_block_of("OPERATIONS.md", "<!-- events:", "<!-- /events", &table);
 }
 
@@ -102,7 +102,7 @@ static void grants_are_those_the_program_prints(void **state)
 
     (void)state;
     buf_text_put(&block, "```sql\n");
-    grants_put(&block, &settings);
+    grants_put(&block, &settings, false);
     buf_text_put(&block, "```\n");
     assert_block_of("docs/grants.md", "<!-- grants:", "<!-- /grants", &block);
 }
@@ -112,11 +112,14 @@ static void tables_of_the_retry_queue_are_those_of_the_program(void **state)
     struct buf table = {0};
 
     (void)state;
-    retry_tables_fields(&table);
+    retry_text_fields(&table);
     assert_block_of("RETRY.md", "<!-- fields:", "<!-- /fields", &table);
     table = (struct buf){0};
-    retry_tables_waits(&table);
+    retry_text_waits(&table);
     assert_block_of("RETRY.md", "<!-- waits:", "<!-- /waits", &table);
+    table = (struct buf){0};
+    retry_text_presets(&table);
+    assert_block_of("RETRY.md", "<!-- presets:", "<!-- /presets", &table);
 }
 
 static void the_description_of_the_api_is_the_one_of_the_program(void **state)

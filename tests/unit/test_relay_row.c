@@ -88,6 +88,61 @@ static void sorting_brings_rows_into_the_order_of_seq(void **state)
     relay_batch_done(&batch);
 }
 
+static void assert_refused(const struct relay_row *row, const char *why)
+{
+    struct err err = {0};
+
+    assert_int_equal(relay_row_check(row, 100, &err), RC_REJECT);
+    if (!strstr(err.text, why))
+        fail_msg("%s: %s is missing", err.text, why);
+}
+
+static void a_row_above_the_limit_is_refused_with_both_sizes(void **state)
+{
+    struct relay_row checked = row(1, "");
+
+    (void)state;
+    checked.size = 100;
+    assert_int_equal(relay_row_check(&checked, 100, NULL), RC_OK);
+    checked.size = 101;
+    assert_refused(&checked, "101 bytes, relay.row_bytes_max is 100");
+    checked.headers_size = ROW_HEADERS_BYTES_MAX + 1;
+    assert_refused(&checked, "headers have 65536 bytes, 65535 at most");
+}
+
+static void a_text_that_is_too_long_is_refused_by_name(void **state)
+{
+    static char text[ROW_TEXT_BYTES_MAX + 1];
+    struct relay_row checked = row(1, "");
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    checked.aggregate_id = (struct bytes){text, ROW_TEXT_BYTES_MAX};
+    assert_int_equal(relay_row_check(&checked, 100, NULL), RC_OK);
+    checked.aggregate_id.len++;
+    assert_refused(&checked, "aggregateid is longer than 1024 bytes");
+}
+
+static void an_id_is_printable_or_the_16_bytes_of_a_uuid(void **state)
+{
+    static const struct bytes good[] = {{"", 0},
+                                        {"order/7", 7},
+                                        {"\xc3\xbc", 2},
+                                        {"\0\1\2\3\4\5\6\7\x8\x9\xa\xb\xc\xd\xe\xff", 16}};
+    static const struct bytes bad[] = {{"a\0b", 3}, {"a\nb", 3}, {"\xff", 1}, {"\x7f", 1}};
+    struct relay_row checked = row(1, "");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        checked.id = good[i];
+        assert_int_equal(relay_row_check(&checked, 100, NULL), RC_OK);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        checked.id = bad[i];
+        assert_refused(&checked, "id is neither");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +150,9 @@ int main(void)
         cmocka_unit_test(an_empty_value_stays_apart_from_null),
         cmocka_unit_test(a_row_that_does_not_fit_changes_nothing),
         cmocka_unit_test(sorting_brings_rows_into_the_order_of_seq),
+        cmocka_unit_test(a_row_above_the_limit_is_refused_with_both_sizes),
+        cmocka_unit_test(a_text_that_is_too_long_is_refused_by_name),
+        cmocka_unit_test(an_id_is_printable_or_the_16_bytes_of_a_uuid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "consumer/restart_request.h"
+#include "consumer/restart_command.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/policy/bucket.h"
+#include "outbox/retry/policy/policy.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/policy/cron.h"
+#include "outbox/retry/policy/wait.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

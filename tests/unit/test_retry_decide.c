@@ -147,6 +147,51 @@ static void an_attempt_cut_short_costs_nothing(void **state)
     assert_again(&decision, 5, 0);
 }
 
+static int64_t foresee(const char *json, int64_t attempts, int64_t made_ms, int64_t next_ms)
+{
+    struct policy policy;
+    struct policy_task task = {attempts, made_ms};
+    struct err err;
+    int64_t at_ms;
+
+    if (policy_parse(&policy, json, strlen(json), &err) != RC_OK)
+        fail_msg("%s", err.text);
+    at_ms = policy_foresee_ms(&policy, &task, next_ms);
+    policy_done(&policy);
+    return at_ms;
+}
+
+#define MINUTE INT64_C(60000)
+
+static void the_end_of_a_task_that_always_fails_is_foreseen(void **state)
+{
+    (void)state;
+    /* Attempts 2 to 6, after 1, 5, 10, 30 and 60 minutes; the first of these is at 1 min. */
+    assert_int_equal(foresee("", 1, 0, MINUTE), 106 * MINUTE);
+    assert_int_equal(foresee("", 5, 0, 106 * MINUTE), 106 * MINUTE);
+    assert_int_equal(foresee(POLICY_PUBLISH, 1, 0, MINUTE), 106 * MINUTE);
+    assert_int_equal(foresee("{\"wait\": \"random 1m 3m\", \"attempts\": 3}", 1, 0, MINUTE),
+                     3 * MINUTE);
+    assert_int_equal(foresee("{\"wait\": \"exponential 2m 8m\", \"attempts\": 5}", 1, 0, MINUTE),
+                     (1 + 2 + 4 + 4) * MINUTE);
+    assert_int_equal(
+        foresee("{\"wait\": \"fixed 1m\", \"attempts\": 0, \"deadline\": \"5m\"}", 1, 0, MINUTE),
+        5 * MINUTE);
+    assert_int_equal(foresee("{\"wait\": \"at 1970-01-01T00:02:00Z\"}", 1, 0, MINUTE), 2 * MINUTE);
+    assert_true(foresee("{\"attempts\": 0}", 1, 0, MINUTE) == POLICY_NOT_FORESEEN);
+    assert_true(foresee("{\"attempts\": 1000}", 1, 0, MINUTE) == POLICY_NOT_FORESEEN);
+}
+
+static void every_preset_is_a_policy(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < policy_presets_count; i++) {
+        assert_ptr_equal(policy_find_preset(policy_presets[i].name), &policy_presets[i]);
+        foresee(policy_presets[i].json, 1, 0, MINUTE);
+    }
+    assert_null(policy_find_preset("publish-never"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +204,8 @@ int main(void)
         cmocka_unit_test(a_snooze_costs_no_attempt_and_cannot_spin),
         cmocka_unit_test(a_rejected_task_is_over),
         cmocka_unit_test(an_attempt_cut_short_costs_nothing),
+        cmocka_unit_test(the_end_of_a_task_that_always_fails_is_foreseen),
+        cmocka_unit_test(every_preset_is_a_policy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

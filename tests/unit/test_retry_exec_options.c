@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/handlers/exec_options.h"
+#include "outbox/retry/handlers/exec_handler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static void a_program_its_arguments_and_its_time_are_read(void **state)
     assert_int_equal(exec_options_read(&options, "{\"program\": \"/bin/true\"}", &err), RC_OK);
     assert_string_equal(options.args[0], "/bin/true");
     assert_null(options.args[1]);
-    assert_int_equal(options.timeout_ms, EXEC_TIMEOUT_MS_STANDARD);
+    assert_int_equal(options.timeout_ms, EXEC_TIMEOUT_MS_DEFAULT);
     exec_options_done(&options);
     assert_int_equal(exec_options_read(&options,
                                        "{\"args\": [\"a b\", \"\"], \"program\": \"/x\","

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/group.h"
+#include "outbox/retry/retry.h"
 
 #include "outbox/retry/handler.h"
 

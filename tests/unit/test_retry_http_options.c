@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/handlers/http_options.h"
+#include "outbox/retry/handlers/http_handler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void a_url_alone_is_enough(void **state)
     assert_string_equal(options.urls[0].text, "https://A.example/x?y=1");
     assert_string_equal(options.urls[0].origin, "https://a.example:443");
     assert_int_equal(options.urls[0].port, 443);
-    assert_int_equal(options.timeout_ms, HTTP_TIMEOUT_MS_STANDARD);
+    assert_int_equal(options.timeout_ms, HTTP_TIMEOUT_MS_DEFAULT);
     assert_true(http_is_ok(&options, 200));
     assert_true(http_is_ok(&options, 299));
     assert_false(http_is_ok(&options, 300));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/handlers/kafka_options.h"
+#include "outbox/retry/handlers/kafka_handler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

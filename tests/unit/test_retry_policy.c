@@ -32,7 +32,7 @@ static void an_empty_policy_is_the_default(void **state)
     assert_true(policy.stops[FAULT_REFUSED]);
     assert_false(policy.stops[FAULT_TRANSIENT]);
     assert_false(policy.stops[FAULT_OURS]);
-    assert_false(policy.keep_done);
+    assert_int_equal(policy.keep_done_ms, 3600000);
     assert_int_equal(policy.rate_per_s, 0);
     assert_int_equal(policy.pending_max, 0);
     assert_int_equal(policy.threads_max, 0);
@@ -59,7 +59,7 @@ static void every_field_may_be_set(void **state)
     assert_true(policy.stops[FAULT_OURS]);
     assert_false(policy.stops[FAULT_REFUSED]);
     assert_int_equal(policy.exhausted, POLICY_PARK);
-    assert_true(policy.keep_done);
+    assert_true(policy.keep_done_ms == POLICY_KEEP);
     assert_int_equal(policy.rate_per_s, 10);
     assert_int_equal(policy.rate_burst, 20);
     assert_int_equal(policy.pending_max, 1000);
@@ -120,7 +120,7 @@ static void a_wrong_value_is_named(void **state)
         {"{\"stop\": \"refused\"}", "policy field \"stop\": a list"},
         {"{\"stop\": [\"red\"]}", "policy field \"stop\": \"transient\""},
         {"{\"exhausted\": \"drop\"}", "policy field \"exhausted\": \"block\""},
-        {"{\"keep_done\": 1}", "policy field \"keep_done\": true or false"},
+        {"{\"keep_done\": 1}", "policy field \"keep_done\": a time like"},
         {"{\"rate\": \"0/s\"}", "policy field \"rate\""},
         {"{\"rate\": \"5\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst\"}", "policy field \"rate\""},

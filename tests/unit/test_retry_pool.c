@@ -39,7 +39,7 @@ static void a_value_that_is_no_list_is_reported(void **state)
         struct err err = {0};
         unsigned bits;
 
-        assert_int_equal(pool_parse_shards(&bits, wrong[i], &err), RC_FATAL);
+        assert_int_equal(pool_parse_shards(&bits, wrong[i], &err), RC_REJECT);
         assert_non_null(strstr(err.text, "retry.shards"));
     }
 }

@@ -127,14 +127,14 @@ static void an_edit_names_one_task_and_the_replaced_field(void **state)
 
     (void)state;
     assert_int_equal(read_words(words, "edit 7"), RC_FATAL);
-    words.value_path = "-";
+    words.params_path = "-";
     assert_int_equal(read_words(words, "edit 7"), RC_OK);
     assert_int_equal(request.action, RETRY_EDIT);
     assert_int_equal(request.ids[0], 7);
     assert_int_equal(read_words(words, "edit 7 8"), RC_FATAL);
     assert_int_equal(read_words(words, "edit"), RC_FATAL);
     assert_int_equal(read_words(words, "cancel 7"), RC_FATAL);
-    words.value_path = NULL;
+    words.params_path = NULL;
     words.options = "{}";
     assert_int_equal(read_words(words, "edit 7"), RC_OK);
     words.scene = "mail";
@@ -185,7 +185,7 @@ static void an_option_out_of_place_is_refused(void **state)
     words.policy = "{}";
     assert_int_equal(read_words(words, "scene set mail"), RC_OK);
     assert_string_equal(request.scene, "mail");
-    assert_string_equal(request.group, RETRY_GROUP_STANDARD);
+    assert_string_equal(request.group, RETRY_GROUP_DEFAULT);
     assert_int_equal(read_words(words, "scene show mail"), RC_FATAL);
     words = said();
     words.limit = 0;

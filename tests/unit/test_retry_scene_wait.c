@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/cli/scene_wait.h"
+#include "outbox/retry/cli/retry_scene_command.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

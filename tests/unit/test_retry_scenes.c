@@ -52,7 +52,7 @@ static void read_row(const char *policy, const char *options)
     assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
 }
 
-static void a_scene_without_a_row_has_the_standard(void **state)
+static void a_scene_without_a_row_has_the_default_policy(void **state)
 {
     struct kind *kind = kind_of("mail", 1);
 
@@ -226,7 +226,7 @@ static void metrics_of_endless_names_share_one_series(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_scene_without_a_row_has_the_standard),
+        TEST(a_scene_without_a_row_has_the_default_policy),
         TEST(a_change_counts_also_without_a_new_version),
         TEST(rubbish_leaves_the_last_policy_for_those_in_flight),
         TEST(the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/utf8.h"
-#include "outbox/retry/cli/task_text.h"
+#include "common/text.h"
+#include "outbox/retry/cli/retry_text.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NOW_MS INT64_C(1795280759000)
@@ -94,19 +95,23 @@ static void nothing_in_a_task_steers_the_terminal(void **state)
     assert_shows("a? b c");
 }
 
-static void long_keys_are_cut_between_characters(void **state)
+static void long_keys_stay_whole_and_long_reasons_are_cut_between_characters(void **state)
 {
     struct retry_view view = view_make();
     char key[3 * 100 + 1] = "";
+    char whole[sizeof(key) + 4];
 
     (void)state;
     for (size_t i = 0; i < 100; i++)
         memcpy(key + 3 * i, "\xe2\x82\xac", 3);
     view.ordering_key = key;
+    view.reason = key;
     task_list_row(&out, &view, NOW_MS);
     assert_true(utf8_prints(out.data, out.len));
-    assert_shows("\xe2\x82\xac..  ");
-    assert_true(out.len < 200);
+    snprintf(whole, sizeof(whole), "  %s  ", key);
+    assert_shows(whole);
+    assert_shows("\xe2\x82\xac..\n");
+    assert_true(out.len < 700);
 }
 
 static void a_task_is_one_json_object(void **state)
@@ -145,7 +150,7 @@ static void an_attempt_is_a_line_or_an_object(void **state)
 
     (void)state;
     task_attempt_text(&out, &attempt, true, NOW_MS);
-    assert_shows("3.0 s    ago  12 ms     failed");
+    assert_shows("3.0 s ago     12 ms     failed");
     assert_shows("transient: no route");
     buf_reset(&out);
     task_attempt_json(&out, &attempt);
@@ -157,7 +162,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_shows_when_the_task_is_due, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_in_a_task_steers_the_terminal, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_keys_are_cut_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            long_keys_stay_whole_and_long_reasons_are_cut_between_characters, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_is_one_json_object, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_is_a_line_or_an_object, setup, teardown),
     };

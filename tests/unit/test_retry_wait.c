@@ -39,7 +39,7 @@ static void a_list_is_gone_through_and_its_end_repeats(void **state)
 
     (void)state;
     for (unsigned i = 0; i < sizeof(minutes) / sizeof(minutes[0]); i++)
-        assert_int_equal(next_of(WAIT_STANDARD, i + 1, 99), minutes[i] * MINUTE_MS);
+        assert_int_equal(next_of(WAIT_DEFAULT, i + 1, 99), minutes[i] * MINUTE_MS);
     assert_int_equal(next_of("list 0s", 4000000000u, 99), 0);
 }
 

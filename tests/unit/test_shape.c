@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "schema/migrate/shape.h"
+#include "schema/migrate/ddl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,9 @@
 
 static enum rc apply(struct shape *shape, const char *sql, struct err *err)
 {
-    const struct statement statement = {sql, strlen(sql)};
+    const struct sql_statement statement = {sql, strlen(sql)};
 
-    return shape_apply(shape, &statement, err);
+    return ddl_apply(shape, &statement, err);
 }
 
 static void applied(struct shape *shape, const char *sql)
@@ -169,13 +169,13 @@ static void a_text_without_a_collation_is_refused(void **state)
     unreadable("ALTER TABLE t ADD COLUMN a TEXT", "expected COLLATE");
 }
 
-static void effect_is(const char *sql, enum effect_kind kind, enum shape_kind what,
+static void effect_is(const char *sql, enum ddl_effect_kind kind, enum shape_kind what,
                       const char *table, const char *name)
 {
-    const struct statement statement = {sql, strlen(sql)};
-    struct effect effect;
+    const struct sql_statement statement = {sql, strlen(sql)};
+    struct ddl_effect effect;
 
-    assert_int_equal(shape_effect(&statement, &effect, NULL), RC_OK);
+    assert_int_equal(ddl_effect(&statement, &effect, NULL), RC_OK);
     assert_int_equal(effect.kind, kind);
     assert_int_equal(effect.what, what);
     assert_string_equal(effect.table, table);
@@ -185,18 +185,16 @@ static void effect_is(const char *sql, enum effect_kind kind, enum shape_kind wh
 static void every_statement_has_an_effect_to_look_for(void **state)
 {
     (void)state;
-    effect_is("CREATE TABLE t (a INT, KEY ix (a))" OPTIONS, EFFECT_APPEARS, SHAPE_TABLE, "t", "");
-    effect_is("DROP TABLE t", EFFECT_DISAPPEARS, SHAPE_TABLE, "t", "");
-    effect_is("ALTER TABLE t ADD COLUMN a INT, DROP COLUMN b", EFFECT_APPEARS, SHAPE_COLUMN, "t",
-              "a");
-    effect_is("ALTER TABLE t DROP COLUMN b", EFFECT_DISAPPEARS, SHAPE_COLUMN, "t", "b");
-    effect_is("ALTER TABLE t MODIFY a INT, ADD INDEX ix (a)", EFFECT_APPEARS, SHAPE_INDEX, "t",
-              "ix");
-    effect_is("CREATE INDEX ix ON t (a)", EFFECT_APPEARS, SHAPE_INDEX, "t", "ix");
-    effect_is("DROP INDEX ix ON t", EFFECT_DISAPPEARS, SHAPE_INDEX, "t", "ix");
-    effect_is("ALTER TABLE t MODIFY a INT", EFFECT_REPEATABLE, SHAPE_TABLE, "", "");
-    effect_is("UPDATE t SET a = 1", EFFECT_DATA, SHAPE_TABLE, "", "");
-    effect_is("delete from t", EFFECT_DATA, SHAPE_TABLE, "", "");
+    effect_is("CREATE TABLE t (a INT, KEY ix (a))" OPTIONS, DDL_APPEARS, SHAPE_TABLE, "t", "");
+    effect_is("DROP TABLE t", DDL_DISAPPEARS, SHAPE_TABLE, "t", "");
+    effect_is("ALTER TABLE t ADD COLUMN a INT, DROP COLUMN b", DDL_APPEARS, SHAPE_COLUMN, "t", "a");
+    effect_is("ALTER TABLE t DROP COLUMN b", DDL_DISAPPEARS, SHAPE_COLUMN, "t", "b");
+    effect_is("ALTER TABLE t MODIFY a INT, ADD INDEX ix (a)", DDL_APPEARS, SHAPE_INDEX, "t", "ix");
+    effect_is("CREATE INDEX ix ON t (a)", DDL_APPEARS, SHAPE_INDEX, "t", "ix");
+    effect_is("DROP INDEX ix ON t", DDL_DISAPPEARS, SHAPE_INDEX, "t", "ix");
+    effect_is("ALTER TABLE t MODIFY a INT", DDL_REPEATABLE, SHAPE_TABLE, "", "");
+    effect_is("UPDATE t SET a = 1", DDL_ROWS, SHAPE_TABLE, "", "");
+    effect_is("delete from t", DDL_ROWS, SHAPE_TABLE, "", "");
 }
 
 static void texts_that_servers_write_differently_are_equal(void **state)
@@ -268,6 +266,24 @@ static void equal_shapes_do_not_drift(void **state)
     shape_done(&b);
 }
 
+static void a_unique_key_on_the_event_id_is_the_writers_choice(void **state)
+{
+    struct shape a = {0};
+    struct shape b = {0};
+    struct drifts drifts = {{0}};
+
+    (void)state;
+    applied(&a, "CREATE TABLE outbox (id INT)" OPTIONS);
+    applied(&a, "CREATE TABLE t (id INT)" OPTIONS);
+    applied(&b, "CREATE TABLE outbox (id INT, UNIQUE KEY uk (id), KEY ix (id))" OPTIONS);
+    applied(&b, "CREATE TABLE t (id INT, UNIQUE KEY uk (id))" OPTIONS);
+    assert_int_equal(shape_compare(&a, &b, on_drift, &drifts), 2);
+    assert_string_equal(drifts.text, "2 outbox.ix: -, key (id)\n"
+                                     "2 t.uk: -, unique key (id)\n");
+    shape_done(&a);
+    shape_done(&b);
+}
+
 static void each_difference_is_reported_once(void **state)
 {
     struct shape a = {0};
@@ -303,6 +319,7 @@ int main(void)
         cmocka_unit_test(texts_that_servers_write_differently_are_equal),
         cmocka_unit_test(long_texts_are_cut_and_nothing_else),
         cmocka_unit_test(equal_shapes_do_not_drift),
+        cmocka_unit_test(a_unique_key_on_the_event_id_is_the_writers_choice),
         cmocka_unit_test(each_difference_is_reported_once),
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/hash.h"
-#include "outbox/lease/share.h"
+#include "outbox/lease/leases.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -22,8 +22,9 @@ static struct status *status_make(void)
     struct status *status = calloc(1, sizeof(*status));
 
     assert_non_null(status);
-    status->group = "tallybox";
-    status->admin = "127.0.0.1:9464";
+    set(status->group, "tallybox");
+    status->stale_ms = 60000;
+    status->retry.overdue_ms = STATUS_UNKNOWN;
     status->relay_lease_ms = 15000;
     status->now_ms = NOW_MS;
     status->schema_count = 1;
@@ -49,6 +50,8 @@ static struct status *status_full(void)
     status->lanes[0].lease_left_ms = 12000;
     status->lanes[0].diverted_keys = 2;
     set(status->lanes[0].diverted_reason, "too large");
+    status->lanes[0].block_task = 17;
+    status->lanes[0].block_ms = INT64_C(1790000060000);
     set(status->lanes[1].name, "outbox_1");
     set(status->lanes[1].table, "outbox_1");
     status->lanes[1].oldest_ms = STATUS_UNKNOWN;
@@ -266,6 +269,139 @@ static void a_fault_that_stays_is_graver_than_one_that_passes(void **state)
     free(status);
 }
 
+static void assert_problem(const struct status *status, const char *words)
+{
+    struct buf out = {0};
+    size_t count = status_put_summary(status, &out);
+
+    if (!words && count == 0 && strcmp(buf_text(&out), "ok\n") == 0)
+        words = "ok\n";
+    else
+        assert_int_equal(strncmp(buf_text(&out), "PROBLEMS: ", 10), 0);
+    if (!words || !strstr(buf_text(&out), words))
+        fail_msg("\"%s\" is not in:\n%s", words ? words : "ok", buf_text(&out));
+    assert_ptr_equal(strchr(buf_text(&out), '\n'), out.data + out.len - 1);
+    buf_done(&out);
+}
+
+/* Work moves, nothing waits for an operator, and every role has a live instance. */
+static struct status *status_good(void)
+{
+    struct status *status = status_full();
+
+    status->lanes[0].diverted_keys = 0;
+    status->instances[0].seen_ms = 3000;
+    status->class_count = 0;
+    status->written.count = 1;
+    status->served[0] = true;
+    return status;
+}
+
+static void what_an_operator_must_look_at_is_the_first_line(void **state)
+{
+    struct status *status = status_good();
+    struct buf out = {0};
+    json_t *root;
+
+    (void)state;
+    assert_problem(status, NULL);
+    status_print_text(status, &out);
+    assert_int_equal(strncmp(buf_text(&out), "ok\ntallybox ", 12), 0);
+    buf_done(&out);
+    status->lanes[0].oldest_ms = 60001;
+    set(status->lanes[0].owner, "");
+    assert_problem(status,
+                   "lane outbox: its oldest row waits for 1 min, and no relay holds the lane");
+    assert_says(status, "PROBLEMS: lane outbox");
+    set(status->instances[0].admin, "http://db:9464");
+    assert_problem(status, "and no relay holds the lane; http://db:9464/readyz of the role relay "
+                           "says why\n");
+    set(status->lanes[0].owner, status->instances[0].name);
+    assert_problem(status, "held by db-1-ab12; http://db:9464/readyz of the role relay says why\n");
+    status->instances[0].seen_ms = 15001;
+    assert_problem(status, "held by db-1-ab12; role relay: no live instance");
+    status->instances[0].seen_ms = 0;
+    set(status->lanes[0].owner, "");
+    set(status->instances[0].admin, "");
+    root = json_of(status);
+    assert_int_equal(json_array_size(json_object_get(root, "problems")), 1);
+    json_decref(root);
+    status->served[0] = false;
+    assert_problem(status, "lane; lane outbox: no live relay serves it\n");
+    free(status);
+}
+
+static void a_dead_instance_is_a_problem_until_another_has_its_role(void **state)
+{
+    struct status *status = status_good();
+
+    (void)state;
+    status->instances[0].seen_ms = 15001;
+    assert_problem(status, "role relay: no live instance; db-1-ab12 died 15 s ago");
+    status->instances[1] = status->instances[0];
+    status->instances[0].seen_ms = 1;
+    status->instance_count = 2;
+    assert_problem(status, NULL);
+    set(status->instances[1].role, "retry");
+    assert_problem(status, "role retry: no live instance");
+    free(status);
+}
+
+static void waiting_work_is_a_problem_when_it_is_stale(void **state)
+{
+    struct status *status = status_good();
+
+    (void)state;
+    status->retry.overdue_ms = 60000;
+    status->rollup.due_ms = NOW_MS - 60000;
+    status->housekeep.due_ms = NOW_MS - 60000;
+    assert_problem(status, NULL);
+    status->retry.overdue_ms = 60001;
+    assert_problem(status, "retry queue: a task is due for 1 min, and no process runs the queue");
+    status->retry.overdue_ms = STATUS_UNKNOWN;
+    status->retry.tasks[3] = 2;
+    assert_problem(status, "2 keys wait for an operator: tallybox retry list");
+    status->retry.tasks[3] = 0;
+    status->partitions[0].late = 1;
+    assert_problem(status, "consumer: records wait for longer than 1 min in vote-events/3, held by "
+                           "db-2-cd34\n");
+    status_partition_at(status, "vote-events", 4)->late = 1;
+    assert_problem(status, "in vote-events/3 and 1 other partitions, held by db-2-cd34\n");
+    status->partitions[1].late = 0;
+    status->partitions[0].late = 0;
+    status->rollup.due_ms = NOW_MS - 60001;
+    assert_problem(status, "roll-up: due for 1 min, and no instance works on it");
+    set(status->rollup.owner, "db-3-ef56");
+    assert_problem(status, NULL);
+    status->housekeep.due_ms = NOW_MS - 60001;
+    assert_problem(status, "housekeeping: due for 1 min");
+    status->housekeep.finished_ms = 0;
+    assert_problem(status, NULL);
+    free(status);
+}
+
+static void dead_records_and_faults_are_problems(void **state)
+{
+    struct status *status = status_good();
+    struct err err = {0};
+
+    (void)state;
+    status->class_count = 1;
+    assert_problem(status, "dead records: 9 (not_json 9): tallybox dead list\n");
+    status->class_count = 0;
+    err_set(&err, "server\naway");
+    status_fail(&status->kafka_fault, RC_RETRY, &err);
+    assert_problem(status, "Kafka: server away\n");
+    status_fail(&status->schemas[0].fault, RC_RETRY, &err);
+    assert_problem(status, "PROBLEMS: [mysql] tallybox at db:3306: server away\n");
+    status->kafka_fault = status->schemas[0].fault = (struct status_fault){0};
+    status->rollup.fault = (struct status_fault){.rc = RC_FATAL, .no_schema = true};
+    assert_problem(status, NULL);
+    status->schemas[0].version = 0;
+    assert_problem(status, "no schema: run tallybox migrate up");
+    free(status);
+}
+
 static void housekeeping_reports_the_months_of_the_log(void **state)
 {
     struct status *status = status_full();
@@ -308,9 +444,11 @@ static void a_person_reads_aligned_columns(void **state)
     assert_says(status, "  lane         rows  oldest  held by    epoch  lease left\n"
                         "  outbox    100000+   1.2 s  db-1-ab12      7        12 s\n"
                         "  outbox_1        0       -  none           0           -\n");
-    assert_says(status, "  outbox: keys diverted by a refused event: 2; the newest: too large\n");
-    assert_says(status, "  instance   role    up  last seen\n"
-                        "  db-1-ab12  relay  1 h   16 s ago  silent\n");
+    assert_says(status,
+                "  outbox: keys diverted by a refused event: 2; the newest: too large\n"
+                "  outbox: task 17 blocks its key at 2026-09-21 14:14 UTC unless corrected\n");
+    assert_says(status, "  instance   role    up  last seen  admin\n"
+                        "  db-1-ab12  relay  1 h   16 s ago  dead since 23:59:44\n");
     assert_says(status, "  partition      next  end  lag  held by      updated\n"
                         "  vote-events/3    40   42    2  db-2-cd34  50 ms ago\n"
                         "  records not applied yet: 2\n");
@@ -367,9 +505,9 @@ static void a_lease_from_before_the_clock_was_set_back_is_named(void **state)
     status->lanes[0].lease_left_ms = 30001;
     assert_says(status, "outbox: the database clock was set back");
     status->instances[0].seen_ms = -30000;
-    assert_says(status, "1 h   0 ms ago\n");
+    assert_says(status, "1 h   0 ms ago  -\n");
     status->instances[0].seen_ms = -30001;
-    assert_says(status, "1 h   0 ms ago  silent\n");
+    assert_says(status, "1 h   0 ms ago  dead since 00:00:30\n");
     free(status);
 }
 
@@ -391,8 +529,9 @@ static void lines_stay_within_100_columns(void **state)
     memset(status->instances[0].name, 'z', 128);
     status_print_text(status, &out);
     assert_non_null(strstr(buf_text(&out), "either"));
-    for (char *line = strtok_r((char *)out.data, "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest))
+    /* The first line lists the problems. */
+    strtok_r((char *)out.data, "\n", &rest);
+    for (char *line = strtok_r(NULL, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         if (strlen(line) > 100)
             fail_msg("%zu columns: %s", strlen(line), line);
     buf_done(&out);
@@ -472,6 +611,10 @@ int main(void)
         cmocka_unit_test(the_first_fault_of_a_part_counts),
         cmocka_unit_test(every_part_that_fails_is_reported),
         cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
+        cmocka_unit_test(what_an_operator_must_look_at_is_the_first_line),
+        cmocka_unit_test(a_dead_instance_is_a_problem_until_another_has_its_role),
+        cmocka_unit_test(waiting_work_is_a_problem_when_it_is_stale),
+        cmocka_unit_test(dead_records_and_faults_are_problems),
         cmocka_unit_test(housekeeping_reports_the_months_of_the_log),
         cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
         cmocka_unit_test(a_person_reads_aligned_columns),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include "common/os.h"
 

@@ -233,6 +233,26 @@ static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
     assert_int_equal(at, 3 + 4 + 2 + 1);
 }
 
+static void what_is_not_checked_depends_on_the_installation(void **state)
+{
+    const struct verify_limit *limit;
+    size_t all = 0;
+    size_t outbox = 0;
+
+    (void)state;
+    while ((limit = verify_limit_at(all, false))) {
+        assert_string_not_equal(limit->name, "votes");
+        all++;
+    }
+    assert_string_equal(verify_limit_at(0, true)->name, "votes");
+    while ((limit = verify_limit_at(outbox, true))) {
+        assert_string_not_equal(limit->name, "dead_records");
+        outbox++;
+    }
+    assert_int_equal(all, 5);
+    assert_int_equal(outbox, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +262,7 @@ int main(void)
         cmocka_unit_test(groups_are_not_looked_at_closer_once_enough_offenders_are_known),
         cmocka_unit_test(only_the_first_offenders_are_kept_but_all_are_counted),
         cmocka_unit_test(a_check_that_cannot_be_made_is_an_error_not_a_pass),
+        cmocka_unit_test(what_is_not_checked_depends_on_the_installation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

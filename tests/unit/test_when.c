@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/when.h"
+#include "common/utc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,31 +4,280 @@
 #include "common/db/db.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "common/text.h"
 #include "outbox/retry/cli/retry_decide_command.h"
 #include "outbox/retry/cli/retry_edit_command.h"
 #include "outbox/retry/cli/retry_group_command.h"
-#include "outbox/retry/cli/retry_list_command.h"
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/cli/retry_scene_command.h"
-#include "outbox/retry/cli/retry_tables.h"
+#include "outbox/retry/cli/retry_text.h"
 #include "outbox/retry/store/task_admin_mysql.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-bool retry_action_asked(int argc, char **argv)
+/* At most this many kinds of listed tasks are explained. */
+#define KINDS_MAX 16
+
+struct shown_kind {
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char scene[RETRY_NAME_BYTES_MAX + 1];
+    char handler[RETRY_HANDLER_BYTES_MAX + 1];
+    char origin[16];
+};
+
+struct task_list {
+    struct buf out;
+    const struct retry_handlers *handlers;
+    struct shown_kind kinds[KINDS_MAX];
+    size_t kind_count;
+    bool json;
+    bool ended;
+    int64_t now_ms;
+    size_t rows;
+};
+
+static struct shown_kind add_kind(const struct retry_view *view)
 {
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-')
-            return true;
-        if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0)
-            i++;
-    }
-    return false;
+    struct shown_kind kind;
+
+    memset(&kind, 0, sizeof(kind));
+    snprintf(kind.group, sizeof(kind.group), "%s", view->group);
+    snprintf(kind.scene, sizeof(kind.scene), "%s", view->scene);
+    snprintf(kind.handler, sizeof(kind.handler), "%s", view->handler);
+    snprintf(kind.origin, sizeof(kind.origin), "%s", view->origin);
+    return kind;
 }
 
-static int run_action(struct db *db, struct retry_request *request, const char *by,
-                      int64_t lease_ms)
+static void note_kind(struct task_list *task_list, const struct retry_view *view)
+{
+    struct shown_kind kind = add_kind(view);
+
+    if (view->outcome || view->state != TASK_WAITING || task_list->kind_count == KINDS_MAX)
+        return;
+    for (size_t i = 0; i < task_list->kind_count; i++)
+        if (memcmp(&task_list->kinds[i], &kind, sizeof(kind)) == 0)
+            return;
+    task_list->kinds[task_list->kind_count++] = kind;
+}
+
+/* Appends why no task of this handler runs, and returns true, if the program has no such handler.
+ */
+static bool explain_unknown_handler(const struct retry_handlers *handlers, const char *name,
+                                    struct buf *out)
+{
+    struct nearest nearest = {.typed = name};
+
+    for (size_t i = 0; i < handlers->count; i++) {
+        if (strcmp(handlers->list[i]->name, name) == 0)
+            return false;
+        nearest_offer(&nearest, handlers->list[i]->name);
+    }
+    buf_text_put(out, "no task of the handler ");
+    retry_text_put_line(out, name);
+    buf_print(out,
+              " runs: there is no such handler%s%s; `tallybox retry handlers` lists them. "
+              "Cancel these tasks, and insert them with another handler\n",
+              nearest.word ? ", did you mean " : "", nearest.word ? nearest.word : "");
+    return true;
+}
+
+/* Appends the reason why tasks of this kind do not run, if there is one. */
+static enum rc explain_kind(struct db *db, const struct retry_handlers *handlers,
+                            const struct shown_kind *kind, struct buf *out, struct err *err)
+{
+    const struct retry_view view = {.group = kind->group,
+                                    .scene = kind->scene,
+                                    .handler = kind->handler,
+                                    .origin = kind->origin};
+
+    if (explain_unknown_handler(handlers, kind->handler, out))
+        return RC_OK;
+    return retry_group_note(db, &view, out, err);
+}
+
+static enum rc explain_kinds(struct db *db, struct task_list *task_list, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < task_list->kind_count && rc == RC_OK; i++)
+        rc = explain_kind(db, task_list->handlers, &task_list->kinds[i], &task_list->out, err);
+    return rc;
+}
+
+static enum rc print_row(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct task_list *task_list = ctx;
+
+    (void)err;
+    if (task_list->json) {
+        buf_text_put(&task_list->out, task_list->rows == 0 ? "\n  " : ",\n  ");
+        task_json(&task_list->out, view, false);
+    } else {
+        if (task_list->rows == 0)
+            task_list_head(&task_list->out, task_list->ended);
+        task_list_row(&task_list->out, view, task_list->now_ms);
+    }
+    note_kind(task_list, view);
+    task_list->rows++;
+    return RC_OK;
+}
+
+static void end_list(struct task_list *task_list, const struct retry_page *page)
+{
+    struct buf *out = &task_list->out;
+
+    if (task_list->json) {
+        buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
+                  task_list->rows > 0 ? "\n" : "", page->more ? "true" : "false", page->after);
+        return;
+    }
+    if (task_list->rows == 0)
+        buf_print(out, "no task%s matches\n", task_list->ended ? " in the history" : "");
+    else if (page->more)
+        buf_print(out, "more tasks follow; continue with --after %" PRId64 "\n", page->after);
+}
+
+/* now_ms: the database's clock. */
+static int list_tasks(struct db *db, const struct retry_handlers *handlers,
+                      struct retry_request *request, int64_t now_ms)
+{
+    const struct retry_words *words = &request->words;
+    struct task_list task_list = {
+        .handlers = handlers,
+        .json = words->json,
+        .ended = request->action == RETRY_HISTORY,
+        .now_ms = now_ms,
+    };
+    size_t rows_max = words->limit > 0 ? (size_t)words->limit : RETRY_LIST_ROWS;
+    struct retry_page page = {.more = true, .after = words->after};
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    if (rows_max > RETRY_LIST_ROWS_MAX)
+        rows_max = RETRY_LIST_ROWS_MAX;
+    if (task_list.json)
+        buf_text_put(&task_list.out, "{\"tasks\": [");
+    while (rc == RC_OK && page.more && task_list.rows < rows_max) {
+        size_t left = rows_max - task_list.rows;
+
+        request->filter.after = page.after;
+        rc = retry_find(db, task_list.ended, &request->filter, false,
+                        left < RETRY_PAGE_ROWS_MAX ? left : RETRY_PAGE_ROWS_MAX, print_row,
+                        &task_list, &page, &err);
+    }
+    if (rc != RC_OK) {
+        buf_done(&task_list.out);
+        return options_fail(rc, &err);
+    }
+    end_list(&task_list, &page);
+    if (!task_list.ended && !task_list.json)
+        rc = retry_scene_notes(db, words->group, words->scene, &task_list.out, &err);
+    if (rc == RC_OK && !task_list.ended && !task_list.json)
+        rc = explain_kinds(db, &task_list, &err);
+    if (rc != RC_OK) {
+        buf_done(&task_list.out);
+        return options_fail(rc, &err);
+    }
+    return options_print(&task_list.out);
+}
+
+struct task_show {
+    struct buf out;
+    const struct retry_handlers *handlers;
+    const struct retry_words *words;
+    int64_t now_ms;
+    bool parked; /* its row still blocks its key */
+    bool found;
+    bool no_params;
+    size_t attempts;
+    struct shown_kind kind;
+    bool waits;
+};
+
+static void show_json(struct task_show *task_show, const struct retry_view *view)
+{
+    buf_text_put(&task_show->out, "{\"task\": ");
+    task_json(&task_show->out, view, true);
+    buf_print(&task_show->out, ",\n\"parked\": %s,\n\"attempts\": [",
+              task_show->parked ? "true" : "false");
+}
+
+static enum rc show_view(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct task_show *task_show = ctx;
+
+    (void)err;
+    if (!view->outcome && view->state == TASK_PARKED) {
+        task_show->parked = true; /* the history has the whole task */
+        return RC_OK;
+    }
+    task_show->found = true;
+    task_show->kind = add_kind(view);
+    task_show->waits = !view->outcome && view->state == TASK_WAITING;
+    if (task_show->words->raw) {
+        task_show->no_params = !view->params;
+        buf_put(&task_show->out, view->params ? view->params : "", view->params_len);
+    } else if (task_show->words->json) {
+        show_json(task_show, view);
+    } else {
+        task_show_text(&task_show->out, view, task_show->now_ms);
+        if (task_show->parked)
+            buf_text_put(&task_show->out, "parked          its key waits for `tallybox retry "
+                                          "unpark`\n");
+    }
+    return RC_OK;
+}
+
+static enum rc show_attempt(void *ctx, const struct retry_attempt_view *attempt, struct err *err)
+{
+    struct task_show *task_show = ctx;
+
+    (void)err;
+    if (task_show->words->json) {
+        buf_text_put(&task_show->out, task_show->attempts == 0 ? "\n  " : ",\n  ");
+        task_attempt_json(&task_show->out, attempt);
+    } else {
+        task_attempt_text(&task_show->out, attempt, task_show->attempts == 0, task_show->now_ms);
+    }
+    task_show->attempts++;
+    return RC_OK;
+}
+
+static int show_task(struct db *db, const struct retry_handlers *handlers,
+                     struct retry_request *request, int64_t now_ms)
+{
+    struct task_show task_show = {.handlers = handlers, .words = &request->words, .now_ms = now_ms};
+    struct retry_page page;
+    struct err err = {0};
+    enum rc rc =
+        retry_find(db, false, &request->filter, true, 1, show_view, &task_show, &page, &err);
+
+    if (rc == RC_OK && !task_show.found)
+        rc = retry_find(db, true, &request->filter, true, 1, show_view, &task_show, &page, &err);
+    if (rc == RC_OK && !task_show.found)
+        rc = err_fail(&err, RC_FATAL, 0, "there is no task %" PRId64, request->ids[0]);
+    if (rc == RC_OK && task_show.no_params)
+        rc = err_fail(&err, RC_FATAL, 0, "task %" PRId64 " has no parameters", request->ids[0]);
+    if (rc == RC_OK && !request->words.raw && !request->words.json)
+        rc =
+            retry_scene_notes(db, task_show.kind.group, task_show.kind.scene, &task_show.out, &err);
+    if (rc == RC_OK && task_show.waits && !request->words.raw && !request->words.json)
+        rc = explain_kind(db, task_show.handlers, &task_show.kind, &task_show.out, &err);
+    if (rc == RC_OK && !request->words.raw)
+        rc = retry_attempts(db, request->ids[0], show_attempt, &task_show, &err);
+    if (rc != RC_OK) {
+        buf_done(&task_show.out);
+        return options_fail(rc, &err);
+    }
+    if (request->words.json)
+        buf_print(&task_show.out, "%s]}\n", task_show.attempts > 0 ? "\n" : "");
+    return options_print(&task_show.out);
+}
+
+static int run_action(struct db *db, const struct retry_handlers *handlers,
+                      struct retry_request *request, const char *by, int64_t lease_ms)
 {
     struct err err = {0};
     int64_t now_ms = 0;
@@ -40,16 +289,16 @@ static int run_action(struct db *db, struct retry_request *request, const char *
     switch (request->action) {
     case RETRY_LIST:
     case RETRY_HISTORY:
-        return retry_list(db, request, now_ms);
+        return list_tasks(db, handlers, request, now_ms);
     case RETRY_SHOW:
-        return retry_show(db, request, now_ms);
+        return show_task(db, handlers, request, now_ms);
     case RETRY_RUN_NOW:
     case RETRY_CANCEL:
     case RETRY_UNPARK:
     case RETRY_REQUEUE:
         return retry_decide(db, request, by);
     case RETRY_EDIT:
-        return retry_edit(db, request);
+        return retry_edit(db, handlers, request, by);
     case RETRY_GROUP_LIST:
     case RETRY_GROUP_SET:
     case RETRY_GROUP_ENABLE:
@@ -62,13 +311,15 @@ static int run_action(struct db *db, struct retry_request *request, const char *
     case RETRY_SCENE_SET:
     case RETRY_SCENE_FIELDS:
     case RETRY_SCENE_WAITS:
+    case RETRY_SCENE_PRESETS:
     case RETRY_HANDLERS:
         break;
     }
     return retry_scene(db, request, lease_ms);
 }
 
-static int run_with_database(const struct options *options, struct retry_request *request)
+static int run_with_database(const struct options *options, const struct retry_handlers *handlers,
+                             struct retry_request *request)
 {
     struct config *config;
     struct err err = {0};
@@ -81,8 +332,9 @@ static int run_with_database(const struct options *options, struct retry_request
         return code;
     os_operator_name(by);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
-    code = rc == RC_OK ? run_action(db, request, by, config_settings(config)->retry.lease_ms)
-                       : options_fail(rc, &err);
+    code = rc == RC_OK
+               ? run_action(db, handlers, request, by, config_settings(config)->retry.lease_ms)
+               : options_fail(rc, &err);
     db_close(db);
     config_free(config);
     return code;
@@ -94,11 +346,13 @@ static int print_table(const struct retry_request *request, const struct retry_h
     struct buf out = {0};
 
     if (request->action == RETRY_SCENE_FIELDS)
-        retry_tables_fields(&out);
+        retry_text_fields(&out);
     else if (request->action == RETRY_SCENE_WAITS)
-        retry_tables_waits(&out);
+        retry_text_waits(&out);
+    else if (request->action == RETRY_SCENE_PRESETS)
+        retry_text_presets(&out);
     else if (request->action == RETRY_HANDLERS)
-        retry_tables_handlers(&out, handlers);
+        retry_text_handlers(&out, handlers);
     else
         return -1;
     return options_print(&out);
@@ -107,42 +361,78 @@ static int print_table(const struct retry_request *request, const struct retry_h
 static const char about[] =
     "Operator commands for the tasks of the retry queue. Without IDs, an action that changes tasks "
     "prints how many match and asks for confirmation; --yes confirms, and is required without a "
-    "terminal. Every action may be repeated without harm. The exit code is 1 when a task was left "
-    "unchanged, and 3 when a change of a scene is stored but not in force everywhere within "
+    "terminal. Every action may be repeated without harm. The exit code is 1 when there was no "
+    "such "
+    "task or a task was left unchanged, and 3 when a change of a scene is stored but not in force "
+    "everywhere within "
     "--wait.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
 
-static const char actions_and_examples[] =
-    "Actions:\n"
-    "  list [ID]...        one line for each active task, by id\n"
-    "  show ID             one task with its attempts\n"
-    "  history [ID]...     ended tasks\n"
-    "  run-now [ID]...     makes waiting tasks due now; tries blocked tasks again\n"
-    "  cancel [ID]...      moves tasks into the history; their keys continue\n"
-    "  unpark [KEY]        continues a blocked or parked key\n"
-    "  requeue [ID]...     creates a new task from one in the history\n"
-    "  edit ID             replaces parameters or options of a task that has not ended\n"
-    "  pause SCENE         begins no task of the scene\n"
-    "  resume SCENE        begins its tasks again\n"
-    "  scene list          every scene that has a row\n"
-    "  scene show SCENE    its policy and options\n"
-    "  scene set SCENE     checks and stores its policy and options\n"
-    "  group list          what the tasks of each group may do\n"
-    "  group set GROUP     creates a group, or changes its lists\n"
-    "  group enable GROUP  runs its tasks\n"
-    "  group disable GROUP lets its tasks wait; the API refuses new ones\n"
-    "  scene fields        the fields of a policy, as a table\n"
-    "  scene waits         the named waits\n"
-    "  handlers            the handlers that a task may name\n\n"
+const struct option_action retry_actions[] = {
+    {"list", "[ID]...", "one line for each active task, by id"},
+    {"show", "ID", "one task with its attempts"},
+    {"history", "[ID]...", "ended tasks"},
+    {"run-now", "[ID]...", "makes waiting tasks due now; tries blocked tasks again"},
+    {"cancel", "[ID]...", "moves tasks into the history; their keys continue"},
+    {"unpark", "[KEY]", "continues a blocked or parked key"},
+    {"requeue", "[ID]...", "creates a new task from one in the history"},
+    {"edit", "ID", "replaces headers, parameters or options of a task that has not ended"},
+    {"pause", "SCENE", "begins no task of the scene"},
+    {"resume", "SCENE", "begins its tasks again"},
+    {"scene list", "", "every scene that has a row"},
+    {"scene show", "SCENE", "its policy and options"},
+    {"scene set", "SCENE", "checks and stores its policy and options"},
+    {"scene fields", "", "the fields of a policy, as a table"},
+    {"scene waits", "", "the named waits"},
+    {"scene presets", "", "the named policies"},
+    {"group list", "", "what the tasks of each group may do"},
+    {"group set", "GROUP", "creates a group, or changes its lists"},
+    {"group enable", "GROUP", "runs its tasks"},
+    {"group disable", "GROUP", "lets its tasks wait; the API refuses new ones"},
+    {"handlers", "", "the handlers that a task may name"},
+};
+const size_t retry_action_count = sizeof(retry_actions) / sizeof(retry_actions[0]);
+
+const char retry_examples[] =
     "Examples:\n"
     "  tallybox retry list --state blocked,parked\n"
     "  tallybox retry unpark order/4711\n"
-    "  tallybox retry edit 17 --value corrected.json && tallybox retry run-now 17\n"
+    "  tallybox retry edit 17 --params corrected.json && tallybox retry run-now 17\n"
     "  tallybox retry requeue --scene mail --since 2h --yes\n"
     "  tallybox retry scene set mail --policy '{\"wait\": \"fixed 30s\", \"attempts\": 5}'\n";
 
-int retry_action_command(const struct retry_handlers *handlers, int argc, char **argv)
+bool retry_action_asked(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (argv[i][0] != '-')
+            return true;
+        if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0)
+            i++;
+    }
+    return false;
+}
+
+static int refuse_words(const struct err *err)
+{
+    fprintf(stderr, "tallybox retry: %s\nTry `tallybox retry --help`.\n", err->text);
+    return EXIT_USAGE;
+}
+
+static int run_words(const struct options *options, const struct retry_handlers *handlers,
+                     const struct retry_words *words)
 {
     static struct retry_request request;
+    struct err err = {0};
+    int code;
+
+    if (retry_request_read(&request, words, (const char *const *)options->arguments,
+                           (size_t)options->argument_count, &err) != RC_OK)
+        return refuse_words(&err);
+    code = print_table(&request, handlers);
+    return code >= 0 ? code : run_with_database(options, handlers, &request);
+}
+
+int retry_action_command(const struct retry_handlers *handlers, int argc, char **argv)
+{
     struct retry_words words = {.limit = RETRY_LIMIT_ANY, .wait_s = RETRY_WAIT_UNSAID};
     const struct option_entry entries[] = {
         {"group", OPTION_TEXT, &words.group, "GROUP",
@@ -166,7 +456,7 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
         {"limit", OPTION_NUMBER, &words.limit, "NUMBER",
          "at most this many (default of list and history: 50)"},
         {"after", OPTION_NUMBER, &words.after, "ID", "list, history: only tasks with greater ids"},
-        {"params", OPTION_FLAG, &words.params, NULL,
+        {"raw", OPTION_FLAG, &words.raw, NULL,
          "show: write the parameters' bytes, and nothing else"},
         {"force", OPTION_FLAG, &words.force, NULL,
          "cancel: also running tasks; their attempts may still take effect"},
@@ -178,12 +468,15 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
          "group set: scenes of its tasks; all when the group is new"},
         {"topics", OPTION_TEXT, &words.topics, "LIST",
          "group set: topics that its tasks may publish to; none when the group is new"},
-        {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE",
+        {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE|preset:NAME",
          "scene set: the policy after failures; empty: the default"},
         {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
-         "scene set, edit: the handler's options; empty: none"},
-        {"value", OPTION_TEXT, &words.value_path, "FILE",
-         "edit: the new parameters; - reads standard input"},
+         "scene set, edit: the handler's options; empty: none. An event keeps what they do not "
+         "name"},
+        {"headers", OPTION_TEXT, &words.headers, "FILE|JSON",
+         "edit: the new headers; an event keeps those that the relay has made"},
+        {"params", OPTION_TEXT, &words.params_path, "FILE",
+         "edit: the new parameters, of an event its payload; - reads standard input"},
         {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
          "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
          "not wait)"},
@@ -192,23 +485,19 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
     };
     const struct option_parse parse = {
         .command = "tallybox retry",
+        .role = "retry_admin",
         .arguments = "ACTION [ID|KEY|SCENE]...",
         .about = about,
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
-        .examples = actions_and_examples,
+        .actions = retry_actions,
+        .action_count = retry_action_count,
+        .examples = retry_examples,
     };
     struct options options;
-    struct err err = {0};
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code >= 0)
         return code;
-    if (retry_request_read(&request, &words, (const char *const *)options.arguments,
-                           (size_t)options.argument_count, &err) != RC_OK) {
-        fprintf(stderr, "tallybox retry: %s\nTry `tallybox retry list --help`.\n", err.text);
-        return EXIT_USAGE;
-    }
-    code = print_table(&request, handlers);
-    return code >= 0 ? code : run_with_database(&options, &request);
+    return run_words(&options, handlers, &words);
 }

@@ -2,10 +2,12 @@
 #include "outbox/retry/cli/retry_decide_command.h"
 
 #include "common/backoff.h"
+#include "common/id.h"
+#include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/progress.h"
-#include "common/stop.h"
+#include "common/progress_bar.h"
+#include "outbox/retry/cli/retry_text.h"
 #include "outbox/retry/store/task_admin_mysql.h"
 
 #include <inttypes.h>
@@ -29,7 +31,7 @@ struct work {
     uint64_t counts[TASK_ADMIN_OUTCOMES];
     uint64_t told;
     struct buf lines;
-    struct progress progress;
+    struct progress_bar progress;
     int64_t page[TASK_ADMIN_ROWS_MAX]; /* ids of the current page */
     size_t page_count;
 };
@@ -175,7 +177,7 @@ static enum rc act_on_page(struct work *work, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < work->page_count; i++)
         put_result(work, &results[i]);
     if (rc == RC_OK)
-        progress_step(&work->progress, work->page_count, os_now_ms());
+        progress_bar_step(&work->progress, work->page_count, os_now_ms());
     work->page_count = 0;
     return rc;
 }
@@ -259,6 +261,126 @@ static enum rc act_on_ids(struct work *work, struct err *err)
     return rc;
 }
 
+struct explanation {
+    const struct work *work;
+    struct buf text;
+};
+
+static void put_command(struct buf *out, const char *command, const char *key, const char *effect)
+{
+    buf_text_put(out, command);
+    retry_text_put_line(out, key ? key : "KEY");
+    buf_text_put(out, effect);
+}
+
+/* What an operator can do about a task that the action does not change in its state. */
+static enum rc explain_state(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct explanation *explanation = ctx;
+    struct buf *out = &explanation->text;
+    enum task_admin_action action = explanation->work->order.action;
+
+    (void)err;
+    buf_print(out, "task %" PRId64 " is %s: ", view->id, task_state_name(view->state));
+    switch (view->state) {
+    case TASK_RUNNING:
+        buf_text_put(out, action == TASK_ADMIN_CANCEL ? "--force cancels it nevertheless"
+                                                      : "its attempt is under way");
+        break;
+    case TASK_QUEUED:
+        put_command(out, "it waits for an earlier task of its key, see tallybox retry list --key ",
+                    view->ordering_key, "");
+        break;
+    case TASK_WAITING:
+        buf_print(out, "tallybox retry run-now %" PRId64 " makes it due", view->id);
+        break;
+    case TASK_PARKED:
+        put_command(out, "tallybox retry unpark ", view->ordering_key, " continues its key");
+        break;
+    case TASK_BLOCKED:
+        put_command(out, "tallybox retry unpark ", view->ordering_key, " tries it again");
+        break;
+    }
+    return RC_OK;
+}
+
+/* An id was given where a key is expected. */
+static enum rc explain_id(void *ctx, const struct retry_view *view, struct err *err)
+{
+    struct explanation *explanation = ctx;
+
+    (void)err;
+    buf_print(&explanation->text, "unpark takes a key; task %" PRId64, view->id);
+    if (view->ordering_key) {
+        buf_text_put(&explanation->text, " has the key ");
+        retry_text_put_line(&explanation->text, view->ordering_key);
+    } else {
+        buf_print(&explanation->text, " has none: tallybox retry run-now %" PRId64, view->id);
+    }
+    return RC_OK;
+}
+
+static const char *get_hint(const struct work *work)
+{
+    switch (work->order.action) {
+    case TASK_ADMIN_RUN_NOW:
+        return "tallybox retry list shows the active tasks, tallybox retry requeue creates a new "
+               "one from an ended one";
+    case TASK_ADMIN_CANCEL:
+        return "tallybox retry list shows the active tasks";
+    case TASK_ADMIN_UNPARK:
+    case TASK_ADMIN_SKIP:
+        return "tallybox retry list --state blocked,parked shows the keys that wait";
+    case TASK_ADMIN_REQUEUE:
+        break;
+    }
+    return "tallybox retry history shows the ended tasks; a task is requeued once";
+}
+
+/* Appends what to use instead when the request selects nothing that the action changes. */
+static enum rc explain_nothing(struct explanation *explanation, struct err *err)
+{
+    const struct work *work = explanation->work;
+    struct retry_filter filter = work->request->filter;
+    const char *key = work->request->words.key ? NULL : filter.ordering_key;
+    struct retry_page page = {.more = !work->ended};
+    int64_t id;
+    enum rc rc = RC_OK;
+
+    filter.states = 0;
+    filter.id_max = 0;
+    while (rc == RC_OK && page.more && explanation->text.len == 0) {
+        filter.after = page.after;
+        rc = retry_find(work->db, false, &filter, false, 1, explain_state, explanation, &page, err);
+    }
+    if (rc == RC_OK && explanation->text.len == 0 && key &&
+        id_parse_number(key, strlen(key), &id)) {
+        const struct retry_filter by_id = {.ids = &id, .id_count = 1, .until_ms = INT64_MAX};
+
+        rc = retry_find(work->db, false, &by_id, false, 1, explain_id, explanation, &page, err);
+    }
+    if (explanation->text.len == 0)
+        buf_text_put(&explanation->text, get_hint(work));
+    return rc;
+}
+
+/* Reports on stderr that there is nothing to do, and returns the exit code: 0 for --all. */
+static int report_nothing(const struct work *work)
+{
+    struct explanation explanation = {.work = work};
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    if (work->request->words.all)
+        return EXIT_DONE;
+    rc = explain_nothing(&explanation, &err);
+    if (rc == RC_OK)
+        fprintf(stderr, "tallybox retry: there is no such task to %s; %s\n", get_verb(work),
+                buf_text(&explanation.text));
+    buf_done(&explanation.text);
+    return rc == RC_OK ? EXIT_FAILED : options_fail(rc, &err);
+}
+
 /* Returns -1 to continue, otherwise the exit code. */
 static int confirm_action(const struct work *work)
 {
@@ -305,7 +427,7 @@ static int print_results(struct work *work)
         buf_text_put(&out, work->told > 0 ? "\n]}\n" : "]}\n");
     } else {
         if (work->matched == 0 && work->request->filter.id_count == 0)
-            buf_text_put(&out, "no such task\n");
+            buf_text_put(&out, work->request->words.all ? "no task matches\n" : "");
         else
             buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], get_done_word(work));
         buf_put(&out, work->lines.data, work->lines.len);
@@ -347,6 +469,7 @@ static unsigned get_states(const struct retry_request *request)
     case RETRY_SCENE_SET:
     case RETRY_SCENE_FIELDS:
     case RETRY_SCENE_WAITS:
+    case RETRY_SCENE_PRESETS:
     case RETRY_HANDLERS:
         break;
     }
@@ -390,12 +513,14 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
     code = confirm_action(&work);
     if (code >= 0)
         return code;
-    progress_open(&work.progress, "tasks", work.matched, os_now_ms());
+    progress_bar_open(&work.progress, "tasks", work.matched, os_now_ms());
     rc = named ? act_on_ids(&work, &err) : act_on_matches(&work, &err);
-    progress_close(&work.progress, os_now_ms());
+    progress_bar_close(&work.progress, os_now_ms());
     code = print_results(&work);
     buf_done(&work.lines);
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    if (code == EXIT_DONE && work.matched == 0)
+        return report_nothing(&work);
     return code == EXIT_DONE && count_left(&work) > 0 ? EXIT_FAILED : code;
 }

@@ -6,7 +6,7 @@
 
 #include "common/db/db.h"
 #include "outbox/retry/cli/retry_request.h"
-#include "outbox/retry/group.h"
+#include "outbox/retry/retry.h"
 
 /* Appends one line why a client's task of this group, scene and handler does not run; nothing if
  * it runs. Any result but RC_OK is that of db_query(). */

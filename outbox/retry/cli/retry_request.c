@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_request.h"
 
-#include "common/list.h"
-#include "common/nearest.h"
-#include "common/when.h"
+#include "common/id.h"
+#include "common/text.h"
+#include "common/utc.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@
 #define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
 #define ALONE                                                                  \
     (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_FIELDS) | \
-     BIT(RETRY_SCENE_WAITS) | BIT(RETRY_HANDLERS))
+     BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) | BIT(RETRY_HANDLERS))
 #define WITH_JSON                                                           \
     (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
      BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW))
@@ -48,6 +47,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_GROUP_DISABLE] = "group disable",
     [RETRY_SCENE_FIELDS] = "scene fields",
     [RETRY_SCENE_WAITS] = "scene waits",
+    [RETRY_SCENE_PRESETS] = "scene presets",
     [RETRY_HANDLERS] = "handlers",
 };
 
@@ -117,11 +117,7 @@ static enum rc read_ids(struct retry_request *request, const char *const *argume
         return err_fail(err, RC_FATAL, 0, "more than %d ids; select them with --scene, --key ...",
                         RETRY_IDS_MAX);
     for (size_t i = 0; i < count; i++) {
-        char *end;
-
-        errno = 0;
-        request->ids[i] = strtoll(arguments[i], &end, 10);
-        if (errno != 0 || *end != '\0' || request->ids[i] <= 0)
+        if (!id_parse_number(arguments[i], strlen(arguments[i]), &request->ids[i]))
             return err_fail(err, RC_FATAL, 0, "\"%.64s\" is not the id of a task, such as 17",
                             arguments[i]);
     }
@@ -144,6 +140,38 @@ static enum rc check_group_name(const char *name, struct err *err)
     return RC_OK;
 }
 
+static bool is_ascii(const char *text)
+{
+    while (*text && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
+/* The columns of names hold ASCII, and a server refuses to compare them with other characters. Keys
+ * and numbers are UTF-8. */
+static enum rc check_texts(const struct retry_words *words, struct err *err)
+{
+    const struct {
+        const char *name;
+        const char *text;
+        bool ascii;
+    } texts[] = {
+        {"group", words->group, true},     {"scene", words->scene, true},
+        {"handler", words->handler, true}, {"reason-class", words->reason_class, true},
+        {"outcome", words->outcome, true}, {"key", words->key, false},
+        {"biz-no", words->biz_no, false},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (texts[i].text && texts[i].ascii && !is_ascii(texts[i].text))
+            return err_fail(err, RC_FATAL, 0, "--%s takes ASCII characters: no task has another",
+                            texts[i].name);
+        if (texts[i].text && !utf8_fits(texts[i].text, strlen(texts[i].text)))
+            return err_fail(err, RC_FATAL, 0, "--%s takes UTF-8", texts[i].name);
+    }
+    return RC_OK;
+}
+
 /* Reads the words after the action: ids, one key, one group or one scene. */
 static enum rc read_rest(struct retry_request *request, const char *const *arguments, size_t count,
                          struct err *err)
@@ -154,8 +182,9 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
         if (count != 1)
             return err_fail(err, RC_FATAL, 0, "%s takes one SCENE", name);
         request->scene = arguments[0];
-        if (strlen(request->scene) > RETRY_NAME_BYTES_MAX || request->scene[0] == '\0')
-            return err_fail(err, RC_FATAL, 0, "a scene's name has 1 to %d characters",
+        if (strlen(request->scene) > RETRY_NAME_BYTES_MAX || request->scene[0] == '\0' ||
+            !is_ascii(request->scene))
+            return err_fail(err, RC_FATAL, 0, "a scene's name has 1 to %d ASCII characters",
                             RETRY_NAME_BYTES_MAX);
         return RC_OK;
     }
@@ -173,6 +202,8 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
         return err_fail(err, RC_FATAL, 0, "unpark takes one KEY; --scene ... selects several");
     if (count == 1 && request->words.key)
         return err_fail(err, RC_FATAL, 0, "the KEY is given twice");
+    if (count == 1 && !utf8_fits(arguments[0], strlen(arguments[0])))
+        return err_fail(err, RC_FATAL, 0, "the KEY is not UTF-8");
     if (count == 1)
         request->filter.ordering_key = arguments[0];
     return read_ids(request, NULL, 0, err);
@@ -208,7 +239,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"after", words->after != 0, PAGES},
         {"all", words->all, CHANGES},
         {"yes", words->yes, CHANGES},
-        {"params", words->params, BIT(RETRY_SHOW)},
+        {"raw", words->raw, BIT(RETRY_SHOW)},
         {"force", words->force, BIT(RETRY_CANCEL)},
         {"skip", words->skip, BIT(RETRY_UNPARK)},
         {"wait", words->wait_s != RETRY_WAIT_UNSAID, CHANGES_SCENES},
@@ -217,8 +248,9 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
-        {"value", words->value_path != NULL, BIT(RETRY_EDIT)},
-        {"json", words->json, words->params ? 0 : WITH_JSON},
+        {"headers", words->headers != NULL, BIT(RETRY_EDIT)},
+        {"params", words->params_path != NULL, BIT(RETRY_EDIT)},
+        {"json", words->json, words->raw ? 0 : WITH_JSON},
     };
 
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
@@ -282,9 +314,9 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
         return err_fail(err, RC_FATAL, 0, "show takes one ID");
     if (request->action == RETRY_EDIT && ids != 1)
         return err_fail(err, RC_FATAL, 0, "edit takes one ID");
-    if (request->action == RETRY_EDIT && !words->options && !words->value_path)
+    if (request->action == RETRY_EDIT && !words->options && !words->headers && !words->params_path)
         return err_fail(err, RC_FATAL, 0,
-                        "nothing to replace: use --value FILE, --options JSON|@FILE");
+                        "nothing to replace: use --headers, --params or --options");
     if (words->all && (ids > 0 || said))
         return err_fail(err, RC_FATAL, 0, "--all stands alone");
     if ((CHANGES & BIT(request->action)) != 0 && ids == 0 && !said && !words->all)
@@ -295,8 +327,9 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
     if ((CHANGES & BIT(request->action)) != 0 && ids > 0 && said)
         return err_fail(err, RC_FATAL, 0, "use IDs, or --scene, --key ..., not both");
     if (request->action == RETRY_SCENE_SET && !words->policy && !words->options)
-        return err_fail(err, RC_FATAL, 0,
-                        "nothing to set: use --policy JSON|@FILE, --options JSON|@FILE");
+        return err_fail(
+            err, RC_FATAL, 0,
+            "nothing to set: use --policy JSON|@FILE|preset:NAME, --options JSON|@FILE");
     return RC_OK;
 }
 
@@ -308,7 +341,7 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
 
     memset(request, 0, sizeof(*request));
     request->words = *words;
-    request->group = words->group ? words->group : RETRY_GROUP_STANDARD;
+    request->group = words->group ? words->group : RETRY_GROUP_DEFAULT;
     request->filter = (struct retry_filter){
         .group = words->group,
         .scene = words->scene,
@@ -327,6 +360,8 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
         rc = check_options(request, err);
     if (rc == RC_OK)
         rc = check_values(words, err);
+    if (rc == RC_OK)
+        rc = check_texts(words, err);
     if (rc == RC_OK)
         rc = read_states(&request->filter, words->state, err);
     if (rc == RC_OK)

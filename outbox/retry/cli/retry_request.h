@@ -37,8 +37,9 @@ enum retry_action {
     RETRY_GROUP_SET,
     RETRY_GROUP_ENABLE,
     RETRY_GROUP_DISABLE,
-    RETRY_SCENE_FIELDS, /* these three need no database */
+    RETRY_SCENE_FIELDS, /* these four need no database */
     RETRY_SCENE_WAITS,
+    RETRY_SCENE_PRESETS,
     RETRY_HANDLERS,
 };
 
@@ -61,7 +62,8 @@ struct retry_words {
     const char *topics;
     const char *policy;
     const char *options;
-    const char *value_path;
+    const char *headers;
+    const char *params_path;
     int64_t id;
     int64_t limit; /* RETRY_LIMIT_ANY */
     int64_t after;
@@ -69,7 +71,7 @@ struct retry_words {
     bool all;
     bool yes;
     bool json;
-    bool params;
+    bool raw;
     bool force;
     bool skip;
 };

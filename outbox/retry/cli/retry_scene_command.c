@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_scene_command.h"
 
+#include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/stop.h"
-#include "common/utf8.h"
-#include "outbox/retry/cli/scene_wait.h"
+#include "common/text.h"
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/store/scene_mysql.h"
 
@@ -88,7 +87,7 @@ static void put_scene_text(struct scenes *scenes, const struct scene_row *row, c
     if (scenes->whole) {
         buf_print(out, "%-10s%s\n%-10s%s\n%-10s%" PRId64 "%s\n", "group", row->group, "scene",
                   row->scene, "version", row->version, row->paused ? ", paused" : "");
-        put_lines(out, "policy", row->policy, "(standard)");
+        put_lines(out, "policy", row->policy, "(default)");
         put_lines(out, "options", row->options, "(none)");
         if (fault[0])
             buf_print(out, "%-10s%s\n", "fault", fault);
@@ -105,7 +104,7 @@ static void put_scene_text(struct scenes *scenes, const struct scene_row *row, c
     buf_print(out, "  %7" PRId64 "  %-7s  %s%s\n", row->version, row->paused ? "paused" : "",
               fault[0]      ? "is invalid, so no task of the scene runs: "
               : row->policy ? "its own"
-                            : "standard",
+                            : "default",
               fault);
 }
 
@@ -150,12 +149,12 @@ static int list_scenes(struct db *db, const struct retry_request *request)
 static int show_scene(struct db *db, const struct retry_request *request)
 {
     struct scenes scenes = {.json = request->words.json, .whole = true};
-    struct scene_row standard = {.group = request->group, .scene = request->scene};
+    struct scene_row without_row = {.group = request->group, .scene = request->scene};
     struct err err = {0};
     enum rc rc = scene_mysql_each(db, request->group, request->scene, put_scene, &scenes, &err);
 
     if (rc == RC_OK && scenes.count == 0)
-        rc = put_scene(&scenes, &standard, &err);
+        rc = put_scene(&scenes, &without_row, &err);
     if (rc != RC_OK) {
         buf_done(&scenes.out);
         return options_fail(rc, &err);
@@ -174,10 +173,95 @@ static enum rc take_text(struct buf *text, const char *word, const char *option,
     return RC_OK;
 }
 
+#define PRESET "preset:"
+
+/* The same for a policy, which may also be a named one. */
+static enum rc take_policy(struct buf *text, const char *word, struct err *err)
+{
+    const struct policy_preset *preset;
+
+    if (strncmp(word, PRESET, strlen(PRESET)) != 0)
+        return take_text(text, word, "policy", err);
+    preset = policy_find_preset(word + strlen(PRESET));
+    if (!preset)
+        return err_fail(err, RC_REJECT, 0,
+                        "there is no policy preset \"%.40s\": tallybox retry scene presets lists "
+                        "them",
+                        word + strlen(PRESET));
+    buf_text_put(text, preset->json);
+    return RC_OK;
+}
+
 static bool is_whole_text(const struct buf *text)
 {
     return text->len < POLICY_BYTES_MAX && utf8_fits(text->data ? text->data : "", text->len) &&
            !(text->data && memchr(text->data, '\0', text->len));
+}
+
+void scene_wait_init(struct scene_wait *wait, const struct scene_processes *processes,
+                     int64_t change, int64_t until_ms)
+{
+    memset(wait, 0, sizeof(*wait));
+    wait->processes = processes;
+    wait->change = change;
+    wait->until_ms = until_ms;
+}
+
+void scene_wait_done(struct scene_wait *wait)
+{
+    buf_done(&wait->names);
+}
+
+static void on_process(void *ctx, const char *name, bool in_force)
+{
+    struct scene_wait *wait = ctx;
+
+    wait->live++;
+    if (in_force)
+        return;
+    wait->behind++;
+    if (wait->behind > SCENE_WAIT_NAMES_MAX)
+        return;
+    if (wait->behind > 1)
+        buf_text_put(&wait->names, ", ");
+    buf_text_put(&wait->names, name);
+}
+
+bool scene_wait_step(struct scene_wait *wait, int64_t now_ms)
+{
+    bool late = now_ms >= wait->until_ms;
+
+    wait->live = wait->behind = 0;
+    buf_reset(&wait->names);
+    wait->rc =
+        wait->processes->each(wait->processes->ctx, wait->change, on_process, wait, &wait->err);
+    if (wait->rc == RC_OK)
+        return wait->behind == 0 || late;
+    return wait->rc != RC_RETRY || late;
+}
+
+static const char *plural_ending(size_t count)
+{
+    return count == 1 ? "" : "es";
+}
+
+bool scene_wait_text(const struct scene_wait *wait, struct buf *out)
+{
+    if (wait->live == 0) {
+        buf_text_put(out, "no retry process is live; a process reads the change when it starts\n");
+        return true;
+    }
+    if (wait->behind == 0) {
+        buf_print(out, "in force in %zu retry process%s\n", wait->live, plural_ending(wait->live));
+        return true;
+    }
+    buf_print(out, "stored, but not yet in force in %zu of %zu retry process%s: %.*s", wait->behind,
+              wait->live, plural_ending(wait->live), (int)wait->names.len,
+              wait->names.data ? wait->names.data : "");
+    if (wait->behind > SCENE_WAIT_NAMES_MAX)
+        buf_print(out, " and %zu more", wait->behind - SCENE_WAIT_NAMES_MAX);
+    buf_text_put(out, "; see their logs, and repeat the command to wait again\n");
+    return false;
 }
 
 /* The change is stored; is it in force? */
@@ -229,7 +313,7 @@ static int set_scene(struct db *db, const struct retry_request *request, int64_t
     enum rc rc = RC_OK;
 
     if (words->policy)
-        rc = take_text(&policy, words->policy, "policy", &err);
+        rc = take_policy(&policy, words->policy, &err);
     if (rc == RC_OK && words->options)
         rc = take_text(&options, words->options, "options", &err);
     if (rc == RC_OK && (!is_whole_text(&policy) || !is_whole_text(&options)))

@@ -307,7 +307,7 @@ static enum rc check_ca(const char *path, struct err *err)
 {
     if (!*path || access(path, R_OK) == 0)
         return RC_OK;
-    return err_fail(err, RC_FATAL, errno, "retry.http_ca: %s: %s", path, strerror(errno));
+    return err_fail(err, RC_REJECT, errno, "retry.http_ca: %s: %s", path, strerror(errno));
 }
 
 enum rc caller_open(struct caller **out, const struct settings *settings, struct stop *stop,

@@ -8,7 +8,7 @@
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -237,18 +237,18 @@ static void end_child_if_due(struct child *child, int64_t now_ms)
     int64_t lease_until_ms = atomic_load(child->order->lease_until_ms);
 
     if (!child->told && stop_requested(child->order->stop)) {
-        child->end->cut = true;
+        child->end->stopped = true;
         advance_deadlines(child, now_ms, now_ms + STOP_GRACE_MS);
     }
     /* Invariant: a child that already got SIGTERM for another reason also ends before the lease
      * does. */
     if (now_ms >= lease_until_ms - child->lease_grace_ms) {
-        child->end->lost = true;
+        child->end->lease_lost = true;
         advance_deadlines(child, now_ms, lease_until_ms);
     }
     if (!child->told && now_ms >= child->term_ms) {
         child->told = true;
-        child->end->late = !child->end->cut && !child->end->lost;
+        child->end->timed_out = !child->end->stopped && !child->end->lease_lost;
         kill(-child->pid, SIGTERM);
     }
     if (!child->killed && now_ms >= child->kill_ms) {

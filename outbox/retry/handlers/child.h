@@ -6,7 +6,7 @@
 #define OUTBOX_RETRY_HANDLERS_CHILD_H
 
 #include "common/buf.h"
-#include "common/stop.h"
+#include "common/loop.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,9 +32,9 @@ struct child_end {
     int error;                    /* errno: it was not started, and the other fields are unset */
     int code;                     /* it exited with */
     int signal;                   /* or died of */
-    bool late;                    /* it got SIGTERM because its time was over */
-    bool cut;                     /* or because of the stop */
-    bool lost;                    /* or because of the lease */
+    bool timed_out;               /* it got SIGTERM because its time was over */
+    bool stopped;                 /* or because of the stop */
+    bool lease_lost;              /* or because of the lease */
     char words[CHILD_WORDS_SIZE]; /* the last line it wrote to stderr */
 };
 

@@ -2,17 +2,62 @@
 #include "outbox/retry/handlers/exec_handler.h"
 
 #include "common/os.h"
-#include "outbox/retry/handlers/attempt.h"
+#include "common/text.h"
 #include "outbox/retry/handlers/child.h"
-#include "outbox/retry/handlers/exec_options.h"
-#include "outbox/retry/policy/span.h"
+#include "outbox/retry/handlers/task_options.h"
+#include "outbox/retry/policy/wait.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define PATH_BYTES_MAX 1023
+#define ARG_BYTES_MAX 65535
+
 #define VARIABLES_MAX 10
+
+static enum rc take_program(void *ctx, const json_t *value, struct err *err)
+{
+    struct exec_options *options = ctx;
+    enum rc rc = task_option_text(value, PATH_BYTES_MAX, &options->args[0], err);
+
+    if (rc == RC_OK && options->args[0][0] != '/')
+        return err_fail(err, RC_REJECT, 0, "an absolute path is expected");
+    return rc;
+}
+
+static enum rc take_args(void *ctx, const json_t *value, struct err *err)
+{
+    struct exec_options *options = ctx;
+    size_t i;
+    json_t *arg;
+
+    if (!json_is_array(value) || json_array_size(value) > EXEC_ARGS_MAX)
+        return err_fail(err, RC_REJECT, 0, "a list of %d texts at most is expected", EXEC_ARGS_MAX);
+    json_array_foreach(value, i, arg) {
+        options->args[1 + i] = json_string_value(arg);
+        if (!json_is_string(arg) || strlen(options->args[1 + i]) != json_string_length(arg) ||
+            json_string_length(arg) > ARG_BYTES_MAX)
+            return err_fail(err, RC_REJECT, 0, "number %zu is not a text without zero bytes",
+                            i + 1);
+    }
+    return RC_OK;
+}
+
+static enum rc take_timeout(void *ctx, const json_t *value, struct err *err)
+{
+    struct exec_options *options = ctx;
+
+    return task_option_span(value, SPAN_MS_MAX, &options->timeout_ms, err);
+}
+
+static const struct task_option fields[] = {
+    {"program", take_program},
+    {"args", take_args},
+    {"timeout", take_timeout},
+};
 
 struct exec {
     const char *programs;
@@ -119,11 +164,11 @@ static void classify_end(const struct child_end *end, const char *program,
                      strerror(end->error));
     else if (end->signal == 0 && end->code == 0)
         return;
-    else if (end->cut)
+    else if (end->stopped)
         attempt_cut(attempt);
-    else if (end->lost)
+    else if (end->lease_lost)
         attempt_lose_lease(attempt);
-    else if (end->late)
+    else if (end->timed_out)
         report_timeout(attempt, program, end->signal != 0 ? end->signal : SIGTERM);
     else if (end->signal != 0)
         attempt_fail(attempt, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
@@ -191,6 +236,31 @@ static void exec_run(void *handler, size_t worker, const struct retry_job *job,
         attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS,
                      "\"%.128s\" is not in retry.exec_programs of this process", options.args[0]);
     exec_options_done(&options);
+}
+
+enum rc exec_options_read(struct exec_options *options, const char *text, struct err *err)
+{
+    enum rc rc;
+
+    *options = (struct exec_options){.timeout_ms = EXEC_TIMEOUT_MS_DEFAULT};
+    rc = task_options_read(&options->json, text, fields, sizeof(fields) / sizeof(fields[0]),
+                           options, err);
+    if (rc == RC_OK && !options->args[0])
+        rc = err_fail(err, RC_REJECT, 0, "options: \"program\" is missing");
+    if (rc != RC_OK)
+        exec_options_done(options);
+    return rc;
+}
+
+void exec_options_done(struct exec_options *options)
+{
+    task_options_done(options->json);
+    *options = (struct exec_options){0};
+}
+
+bool exec_is_allowed(const char *list, const char *program)
+{
+    return list_has(list, program);
 }
 
 const struct retry_handler retry_exec_handler = {

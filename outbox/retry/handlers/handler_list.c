@@ -45,14 +45,15 @@ static enum rc check_names(const char *list, const struct retry_handlers *table,
                (strlen(table->list[i]->name) != len || memcmp(table->list[i]->name, at, len) != 0))
             i++;
         if (i == table->count)
-            rc = err_fail(err, RC_FATAL, 0, "retry.handlers: there is no handler \"%.*s\"; %s are",
+            rc = err_fail(err, RC_REJECT, 0, "retry.handlers: there is no handler \"%.*s\"; %s are",
                           (int)len, at, buf_text(&known));
     }
     buf_done(&known);
     return rc;
 }
 
-/* A process that claims a task must be able to run all its steps: no other process would get it. */
+/* A process that claims a task of `steps` must run every handler, because the task is not passed
+ * to another process for its next step. */
 static enum rc check_needs(const struct retry_handlers *all, struct err *err)
 {
     const struct retry_handler *needs = NULL;
@@ -62,7 +63,7 @@ static enum rc check_needs(const struct retry_handlers *all, struct err *err)
             needs = all->list[i];
     for (size_t i = 0; needs && i < all->count; i++)
         if (!all->opened[i])
-            return err_fail(err, RC_FATAL, 0,
+            return err_fail(err, RC_REJECT, 0,
                             "retry.handlers: a task of \"%s\" may need any handler, and \"%s\" is "
                             "not listed: list all of them, or leave \"%s\" out",
                             needs->name, all->list[i]->name, needs->name);
@@ -78,30 +79,30 @@ enum rc handler_list_open(struct handler_list *list, const struct retry_handlers
     memset(list, 0, sizeof(*list));
     if (rc != RC_OK)
         return rc;
-    list->all.list = table->list;
-    list->all.opened = calloc(table->count + 1, sizeof(void *));
-    if (!list->all.opened)
+    list->handlers.list = table->list;
+    list->handlers.opened = calloc(table->count + 1, sizeof(void *));
+    if (!list->handlers.opened)
         return err_fail(err, RC_FATAL, 0, "out of memory");
-    own.all = &list->all;
+    own.all = &list->handlers;
     for (size_t i = 0; i < table->count && rc == RC_OK; i++) {
         const struct retry_handler *handler = table->list[i];
 
-        list->all.count = i + 1;
+        list->handlers.count = i + 1;
         if (!list_names_handler(env->settings->retry.handlers, handler->name))
             continue;
-        rc = handler->open(&list->all.opened[i], &own, err);
-        assert(rc != RC_OK || list->all.opened[i]);
+        rc = handler->open(&list->handlers.opened[i], &own, err);
+        assert(rc != RC_OK || list->handlers.opened[i]);
         if (rc != RC_OK)
             err_wrap(err, "handler %s", handler->name);
     }
-    return rc == RC_OK ? check_needs(&list->all, err) : rc;
+    return rc == RC_OK ? check_needs(&list->handlers, err) : rc;
 }
 
 void handler_list_close(struct handler_list *list)
 {
-    for (size_t i = list->all.count; i-- > 0;)
-        if (list->all.opened[i])
-            list->all.list[i]->close(list->all.opened[i]);
-    free(list->all.opened);
+    for (size_t i = list->handlers.count; i-- > 0;)
+        if (list->handlers.opened[i])
+            list->handlers.list[i]->close(list->handlers.opened[i]);
+    free(list->handlers.opened);
     memset(list, 0, sizeof(*list));
 }

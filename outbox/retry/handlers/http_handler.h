@@ -1,11 +1,80 @@
 /* SPDX-License-Identifier: MIT */
 /* The handler `http`: calls a host of retry.http_hosts with the task's params as the body. The
  * body of the answer is the result of the step. The status decides whether the attempt succeeded,
- * the header Retry-After delays the next attempt, and tallybox-no-retry ends the task. */
+ * the header Retry-After delays the next attempt, and tallybox-no-retry ends the task. The options
+ * of a task are
+ *
+ *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
+ *      "timeout": "10s", "ok": "200-299,409"}
+ *
+ * A URL is required, the rest is optional. This file also decides which URLs may be called and
+ * which texts may be header values. The functions on options are pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
 
+#include "common/buf.h"
+#include "common/err.h"
 #include "outbox/retry/handler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HTTP_URLS_MAX 16
+#define HTTP_HEADERS_MAX 64
+#define HTTP_RANGES_MAX 16
+#define HTTP_TIMEOUT_MS_DEFAULT 10000
+#define HTTP_ORIGIN_SIZE 280
+
+struct json_t;
+
+struct http_url {
+    const char *text;
+    char origin[HTTP_ORIGIN_SIZE]; /* "https://name:443", in lower case */
+    const char *host;              /* in origin: the name, */
+    size_t host_len;
+    int port;
+    int scheme_port; /* 80 or 443 */
+};
+
+struct http_range {
+    int from;
+    int to;
+};
+
+struct http_options {
+    const char *method;
+    struct http_url urls[HTTP_URLS_MAX];
+    size_t url_count;
+    struct {
+        const char *name;
+        const char *value;
+    } headers[HTTP_HEADERS_MAX];
+    size_t header_count;
+    int64_t timeout_ms;
+    struct http_range ok[HTTP_RANGES_MAX];
+    size_t ok_count;
+    struct json_t *json; /* the texts point into it */
+};
+
+/* RC_REJECT: err names the fault in the text. After a failure http_options_done() is not needed. */
+enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
+void http_options_done(struct http_options *options);
+
+/* Is the host in the list, as retry.http_hosts is kept? */
+bool http_is_allowed(const char *list, const struct http_url *url);
+
+/* Does the status mean that it is done? */
+bool http_is_ok(const struct http_options *options, int status);
+
+/* The task's own header of that name, in any case; NULL: it has none. */
+const char *http_own_header(const struct http_options *options, const char *name);
+
+/* What begins no line and ends none. */
+bool http_is_header_value(const char *text);
+
+/* Appends any text; each byte that is not visible ASCII becomes %XX. */
+void http_put_value(struct buf *buf, const char *text);
 
 extern const struct retry_handler retry_http_handler;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/handlers/publisher_kafka.h"
 
-#include "common/kafka/config.h"
 #include "common/kafka/kafka.h"
+#include "common/kafka/topic.h"
 #include "common/loop.h"
 #include "common/os.h"
 #include "common/utc.h"
 #include "outbox/relay/producer_kafka.h"
-#include "outbox/relay/record.h"
+#include "outbox/relay/row_record.h"
 #include "outbox/relay/topics.h"
 #include "outbox/retry/handler.h"
 #include "outbox/retry/retry.h"
@@ -46,6 +46,7 @@ struct producer {
     bool spoiled; /* gets no new users; the last one closes it */
     char topics[TOPICS_KNOWN_MAX][TOPIC_NAME_SIZE];
     int64_t older_ms_max[TOPICS_KNOWN_MAX]; /* of a record in each of them */
+    int64_t bytes_max[TOPICS_KNOWN_MAX];    /* max.message.bytes of each of them; 0: unknown */
     size_t topic_count;                     /* of all that were ever known */
     struct err trouble;                     /* librdkafka's last error */
 };
@@ -85,7 +86,7 @@ static enum rc set_number(rd_kafka_conf_t *conf, const char *name, int64_t value
 static enum rc make_conf(rd_kafka_conf_t **conf, const struct publisher *publisher, struct err *err)
 {
     int64_t bytes =
-        (int64_t)RETRY_PARAMS_BYTES_MAX + RETRY_OPTIONS_BYTES_MAX + PRODUCER_RECORD_EXTRA;
+        publisher->settings->relay.row_bytes_max + RETRY_OPTIONS_BYTES_MAX + PRODUCER_RECORD_EXTRA;
     char bytes_text[24];
     enum rc rc;
 
@@ -262,14 +263,16 @@ static bool is_topic_known(const struct producer *producer, const char *topic)
 }
 
 /* A topic beyond the limit replaces the oldest one. */
-static void learn_topic(struct producer *producer, const char *topic, int64_t older_ms_max)
+static void learn_topic(struct producer *producer, const char *topic,
+                        const struct kafka_topic_config *config)
 {
     size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
 
     if (is_topic_known(producer, topic))
         return;
     snprintf(producer->topics[place], TOPIC_NAME_SIZE, "%s", topic);
-    producer->older_ms_max[place] = older_ms_max;
+    producer->older_ms_max[place] = config->known ? kafka_topic_older_ms_max(config) : INT64_MAX;
+    producer->bytes_max[place] = config->known ? config->batch_bytes_max : 0;
     producer->topic_count++;
 }
 
@@ -291,6 +294,18 @@ static int64_t get_timestamp(struct publisher *publisher, const struct producer 
     }
     pthread_mutex_unlock(&publisher->lock);
     return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;
+}
+
+/* Names the limits in the error of a record that is too large. Called with the lock held. */
+static void add_limits(const struct publisher *publisher, const struct producer *producer,
+                       const char *topic, struct err *err)
+{
+    int64_t bytes_max = 0;
+
+    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
+        if (strcmp(producer->topics[i], topic) == 0)
+            bytes_max = producer->bytes_max[i];
+    producer_add_limits(err, bytes_max, publisher->settings->relay.row_bytes_max);
 }
 
 static void forget_topic(struct producer *producer, const char *topic)
@@ -340,7 +355,7 @@ static enum rc check_topic(struct publisher *publisher, struct producer *produce
         kafka_config_read(producer->kafka, topic, wait_ms > 1 ? (int)wait_ms : 1, &config, &unread);
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_OK)
-        learn_topic(producer, topic, config.known ? kafka_topic_older_ms_max(&config) : INT64_MAX);
+        learn_topic(producer, topic, &config);
     pthread_mutex_unlock(&publisher->lock);
     return rc;
 }
@@ -358,11 +373,11 @@ static rd_kafka_headers_t *make_headers(const struct publisher_record *record, i
         /* Fails only without memory, and then librdkafka ends the process itself. */
         rd_kafka_header_add(headers, header->name, -1, header->value.data,
                             (ssize_t)header->value.len);
-        original = original || strcmp(header->name, RECORD_ORIGINAL_TIMESTAMP) == 0;
+        original = original || strcmp(header->name, ROW_RECORD_ORIGINAL_TIMESTAMP) == 0;
     }
     if (!original) {
         len = utc_format(record->timestamp_ms, time);
-        rd_kafka_header_add(headers, RECORD_ORIGINAL_TIMESTAMP, -1, time, (ssize_t)len);
+        rd_kafka_header_add(headers, ROW_RECORD_ORIGINAL_TIMESTAMP, -1, time, (ssize_t)len);
     }
     return headers;
 }
@@ -497,6 +512,8 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
         spoil_producer(publisher, producer);
     }
     pthread_mutex_lock(&publisher->lock);
+    if (rc == RC_REJECT)
+        add_limits(publisher, producer, record->topic, err);
     forget_topic(producer, record->topic);
     pthread_mutex_unlock(&publisher->lock);
     /* The record was purged together with another thread's record, or acknowledged with a later
@@ -513,6 +530,11 @@ enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
     bool again = true;
 
     assert(worker < publisher->workers);
+    if (relay_check_size(record->key.len + record->value.len,
+                         publisher->settings->relay.row_bytes_max, err) != RC_OK) {
+        err->code = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+        return PUBLISH_REFUSED;
+    }
     err_set(err, "kafka: topic %s: no time is left to send the record", record->topic);
     for (int i = 0; i < TRIES_MAX && again && os_now_ms() < until_ms; i++) {
         struct producer *producer;

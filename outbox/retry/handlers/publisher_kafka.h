@@ -8,7 +8,7 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "common/stop.h"
+#include "common/loop.h"
 #include "outbox/relay/relay_row.h"
 
 #include <stdatomic.h>
@@ -49,9 +49,10 @@ enum rc publisher_open(struct publisher **publisher, const struct settings *sett
                        struct stop *stop, size_t workers, struct err *err);
 void publisher_close(struct publisher *publisher);
 
-/* Publishes the record and waits for its acknowledgement, for at most relay.send_timeout_ms and
- * while the lease lasts. Creates the topic if needed, as the relay does. err->code is
- * librdkafka's. Unless the result is PUBLISHED the record may be in the log nevertheless. */
+/* Refuses a record above relay.row_bytes_max, as the relay does. Otherwise publishes it and waits
+ * for its acknowledgement, for at most relay.send_timeout_ms and while the lease lasts. Creates the
+ * topic if needed, as the relay does. err->code is librdkafka's. Unless the result is PUBLISHED the
+ * record may be in the log nevertheless. */
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,
                                   const struct publisher_record *record, struct err *err);
 

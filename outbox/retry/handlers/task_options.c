@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/handlers/task_options.h"
 
-#include "outbox/retry/policy/span.h"
+#include "outbox/retry/policy/wait.h"
 
 #include <jansson.h>
 #include <string.h>

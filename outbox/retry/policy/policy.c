@@ -1,13 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/policy/policy.h"
 
-#include "outbox/retry/policy/bucket.h"
-#include "outbox/retry/policy/span.h"
-
+#include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TOKEN 1000
+
+void bucket_init(struct bucket *bucket, int64_t per_s, int64_t burst, int64_t now_ms)
+{
+    assert(per_s >= 0 && per_s <= BUCKET_RATE_MAX && burst >= 1 && burst <= BUCKET_RATE_MAX);
+    *bucket = (struct bucket){
+        .per_s = per_s, .burst = burst, .thousandths = burst * TOKEN, .at_ms = now_ms};
+}
+
+/* A thousandth of a token per ms and token a second. */
+static void fill_bucket(struct bucket *bucket, int64_t now_ms)
+{
+    int64_t room = bucket->burst * TOKEN - bucket->thousandths;
+    int64_t passed_ms = now_ms - bucket->at_ms;
+
+    if (passed_ms <= 0)
+        return;
+    bucket->at_ms = now_ms;
+    if (passed_ms >= room / bucket->per_s + 1)
+        bucket->thousandths += room;
+    else
+        bucket->thousandths += passed_ms * bucket->per_s;
+}
+
+int64_t bucket_take(struct bucket *bucket, int64_t now_ms)
+{
+    if (bucket->per_s == 0)
+        return 0;
+    fill_bucket(bucket, now_ms);
+    if (bucket->thousandths < TOKEN)
+        return (TOKEN - bucket->thousandths + bucket->per_s - 1) / bucket->per_s;
+    bucket->thousandths -= TOKEN;
+    return 0;
+}
+
+int64_t bucket_count(struct bucket *bucket, int64_t now_ms)
+{
+    if (bucket->per_s == 0)
+        return INT64_MAX;
+    fill_bucket(bucket, now_ms);
+    return bucket->thousandths / TOKEN;
+}
+
+void bucket_return(struct bucket *bucket)
+{
+    if (bucket->per_s > 0 && bucket->thousandths + TOKEN <= bucket->burst * TOKEN)
+        bucket->thousandths += TOKEN;
+}
+
+void bucket_spend(struct bucket *bucket, int64_t count)
+{
+    int64_t whole = bucket->thousandths / TOKEN;
+
+    if (bucket->per_s > 0)
+        bucket->thousandths -= (count < whole ? count : whole) * TOKEN;
+}
 
 #define NUMBER_MAX INT64_C(1000000000)
 #define LEASE_MS_MIN 1000
@@ -154,10 +209,11 @@ static enum rc stop_field(struct policy *policy, const json_t *value, struct err
 
 static enum rc keep_done_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    if (!json_is_boolean(value))
-        return err_fail(err, RC_REJECT, 0, "true or false is expected");
-    policy->keep_done = json_is_true(value);
-    return RC_OK;
+    if (json_is_boolean(value)) {
+        policy->keep_done_ms = json_is_true(value) ? POLICY_KEEP : 0;
+        return RC_OK;
+    }
+    return read_span(value, &policy->keep_done_ms, err);
 }
 
 /* "10/s" or "10/s burst 20". */
@@ -286,7 +342,7 @@ static enum rc rules_field(struct policy *policy, const json_t *value, struct er
 typedef enum rc (*field_parse)(struct policy *policy, const json_t *value, struct err *err);
 
 const struct policy_field policy_fields[] = {
-    {"wait", "\"" WAIT_STANDARD "\"", "When a failed task is tried again."},
+    {"wait", "\"" WAIT_DEFAULT "\"", "When a failed task is tried again."},
     {"attempts", "6", "Attempts before the task is exhausted; 0: no limit."},
     {"deadline", "\"\"",
      "Age at which the task is exhausted, regardless of its attempts and its state; empty: none."},
@@ -295,7 +351,9 @@ const struct policy_field policy_fields[] = {
     {"exhausted", "\"block\"",
      "What an exhausted task means for its key: block (it waits for an operator), park (the later "
      "ones are parked) or skip (they run)."},
-    {"keep_done", "false", "Keep done tasks in the history."},
+    {"keep_done", "\"1h\"",
+     "How long done tasks of clients stay in the history, where the API finds them; false: not at "
+     "all; true: every done task, until housekeeping deletes it."},
     {"rate", "\"\"",
      "Attempts per second, all processes together, as \"10/s burst 20\"; empty: no limit."},
     {"max_pending", "0", "Tasks that may wait; beyond that the API refuses new ones; 0: no limit."},
@@ -330,12 +388,12 @@ static enum rc take_field(struct policy *policy, size_t index, const json_t *val
     return rc;
 }
 
-static enum rc take_standards(struct policy *policy, struct err *err)
+static enum rc take_defaults(struct policy *policy, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < policy_fields_count; i++) {
-        json_t *value = json_loads(policy_fields[i].standard, JSON_DECODE_ANY, NULL);
+        json_t *value = json_loads(policy_fields[i].default_json, JSON_DECODE_ANY, NULL);
 
         rc = value ? take_field(policy, i, value, err)
                    : err_fail(err, RC_FATAL, 0, "no memory for a policy");
@@ -389,7 +447,7 @@ enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct
     enum rc rc;
 
     memset(policy, 0, sizeof(*policy));
-    rc = take_standards(policy, err);
+    rc = take_defaults(policy, err);
     if (rc == RC_OK)
         rc = take_object(policy, json, len, err);
     if (rc != RC_OK)
@@ -404,7 +462,7 @@ void policy_done(struct policy *policy)
 
 /* The classes of codes for which a policy has no rule. The callers classify codes of MySQL and
  * Kafka; these are the exceptions that matter to a task. */
-static const struct fault_rule standard_rules[] = {
+static const struct fault_rule default_rules[] = {
     {FAULT_HTTP, 401, 401, FAULT_OURS},
     {FAULT_HTTP, 403, 403, FAULT_OURS},
     {FAULT_HTTP, 408, 408, FAULT_TRANSIENT},
@@ -432,9 +490,9 @@ enum fault_class policy_classify(const struct policy *policy, enum fault_source 
     for (size_t i = 0; i < policy->rule_count; i++)
         if (rule_fits(&policy->rules[i], source, code))
             return policy->rules[i].fault;
-    for (size_t i = 0; i < sizeof(standard_rules) / sizeof(standard_rules[0]); i++)
-        if (rule_fits(&standard_rules[i], source, code))
-            return standard_rules[i].fault;
+    for (size_t i = 0; i < sizeof(default_rules) / sizeof(default_rules[0]); i++)
+        if (rule_fits(&default_rules[i], source, code))
+            return default_rules[i].fault;
     return otherwise;
 }
 
@@ -497,4 +555,53 @@ struct decision policy_decide(const struct policy *policy, const struct policy_t
         return decide_again(task->attempts, now_ms);
     }
     return decide_again(task->attempts, now_ms);
+}
+
+/* A policy with more attempts than this has no forecast: it would not help an operator. */
+#define FORESEEN_ATTEMPTS_MAX 100
+
+int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task *task,
+                          int64_t next_ms)
+{
+    for (int64_t attempts = task->attempts + 1; attempts - task->attempts <= FORESEEN_ATTEMPTS_MAX;
+         attempts++) {
+        int64_t at_ms = next_ms;
+
+        if (policy->attempts_max > 0 && attempts >= policy->attempts_max)
+            return at_ms;
+        next_ms = wait_mean_ms(&policy->wait, (unsigned)attempts, at_ms);
+        if (next_ms == WAIT_NEVER)
+            return at_ms;
+        if (policy->age_ms_max > 0 && next_ms - task->made_ms > policy->age_ms_max)
+            return at_ms;
+    }
+    return POLICY_NOT_FORESEEN;
+}
+
+const struct policy_preset policy_presets[] = {
+    {"publish", POLICY_PUBLISH,
+     "The default of the scene publish: six attempts within two hours, then the key is blocked."},
+    {"publish-alert",
+     "{\"wait\": \"list 10s 30s 1m 3m\", \"attempts\": 5, \"stop\": [], \"exhausted\": \"block\"}",
+     "Five attempts within five minutes, then the key is blocked: for operators who are called."},
+    {"publish-week",
+     "{\"wait\": \"list 1m 5m 10m 30m 60m\", \"attempts\": 0, \"deadline\": \"7d\", \"stop\": [], "
+     "\"exhausted\": \"block\"}",
+     "An attempt an hour for a week, then the key is blocked."},
+    {"publish-endless",
+     "{\"wait\": \"list 1m 5m 10m 30m 60m\", \"attempts\": 0, \"stop\": [], \"exhausted\": "
+     "\"block\"}",
+     "An attempt an hour until it succeeds; the key is never blocked, but its rows wait."},
+    {"publish-skip", "{\"stop\": [], \"exhausted\": \"skip\"}",
+     "Six attempts within two hours, then the event is given up into the history and its key "
+     "continues without it."},
+};
+const size_t policy_presets_count = sizeof(policy_presets) / sizeof(policy_presets[0]);
+
+const struct policy_preset *policy_find_preset(const char *name)
+{
+    for (size_t i = 0; i < policy_presets_count; i++)
+        if (strcmp(policy_presets[i].name, name) == 0)
+            return &policy_presets[i];
+    return NULL;
 }

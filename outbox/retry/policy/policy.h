@@ -18,6 +18,9 @@
 #define POLICY_RULES_MAX 64
 #define POLICY_NAME_SIZE 65
 
+/* Done tasks stay until housekeeping deletes them. */
+#define POLICY_KEEP INT64_MAX
+
 const char *fault_class_name(enum fault_class fault); /* static */
 
 /* Codes from..to of a source mean this class here. */
@@ -46,8 +49,8 @@ struct policy {
     int64_t attempts_max; /* 0: no end */
     int64_t age_ms_max;   /* since the task was made; 0: no end */
     enum policy_exhausted exhausted;
-    bool stops[3];  /* by fault_class: a failure of this class is the last one */
-    bool keep_done; /* in history; otherwise a task that is done is deleted */
+    bool stops[3];        /* by fault_class: a failure of this class is the last one */
+    int64_t keep_done_ms; /* done tasks stay in the history; 0: they are deleted */
     int64_t rate_per_s;
     int64_t rate_burst;
     int64_t pending_max; /* 0: no end */
@@ -61,7 +64,7 @@ struct policy {
 
 struct policy_field {
     const char *name;
-    const char *standard; /* as it would be written; "" when there is none */
+    const char *default_json;
     const char *about;
 };
 
@@ -109,5 +112,55 @@ struct decision {
 struct decision policy_decide(const struct policy *policy, const struct policy_task *task,
                               const struct policy_attempt *attempt, int64_t now_ms,
                               uint64_t random_bits);
+
+#define POLICY_NOT_FORESEEN INT64_MAX
+
+/* Foresees when the task will be exhausted if every further attempt fails and is made in time, the
+ * next one at next_ms; in ms since 1970. POLICY_NOT_FORESEEN: never, or after many attempts. */
+int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task *task,
+                          int64_t next_ms);
+
+/* Whole policies by name, for `tallybox retry scene set --policy preset:NAME`. */
+struct policy_preset {
+    const char *name;
+    const char *json;
+    const char *about;
+};
+
+extern const struct policy_preset policy_presets[];
+extern const size_t policy_presets_count;
+
+/* NULL: there is no preset of this name. */
+const struct policy_preset *policy_find_preset(const char *name);
+
+/* The policy of the scene publish, the relay's refused rows, while it has no policy of its own. */
+#define POLICY_PUBLISH "{\"stop\": [], \"exhausted\": \"block\"}"
+
+/* The rate of a scene as a token bucket: `burst` at once, then `per_s` a second. It counts in
+ * thousandths of a token, so that slow rates lose nothing. Pure; one thread at a time per bucket.
+ */
+#define BUCKET_RATE_MAX 1000000
+
+struct bucket {
+    int64_t per_s; /* 0: no limit */
+    int64_t burst; /* >= 1 */
+    int64_t thousandths;
+    int64_t at_ms; /* when they were counted */
+};
+
+/* Full. */
+void bucket_init(struct bucket *bucket, int64_t per_s, int64_t burst, int64_t now_ms);
+
+/* Takes a token and returns 0, or returns the ms until there is one. */
+int64_t bucket_take(struct bucket *bucket, int64_t now_ms);
+
+/* Whole tokens that there are; INT64_MAX without a limit. */
+int64_t bucket_count(struct bucket *bucket, int64_t now_ms);
+
+/* Takes up to count of them; never below zero. */
+void bucket_spend(struct bucket *bucket, int64_t count);
+
+/* One that was taken is not needed after all; never above the burst. */
+void bucket_return(struct bucket *bucket);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Claims due and expired tasks, as claim() and claim_expired() of struct retry_store require. One
+/* Claims due and expired tasks, renews the leases of claimed tasks and returns tasks whose lease
+ * has expired, as claim(), claim_expired(), renew() and rescue() of struct retry_store require. One
  * thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_CLAIM_MYSQL_H
 #define OUTBOX_RETRY_STORE_CLAIM_MYSQL_H
@@ -22,5 +23,10 @@ enum rc claim_tasks(struct store *store, const struct task_class *class, size_t 
 enum rc claim_expired_tasks(struct store *store, const struct task_age *age, size_t rows_max,
                             int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                             struct err *err);
+
+enum rc claim_renew_leases(struct store *store, const int64_t *ids, const int64_t *epochs,
+                           size_t count, int64_t lease_ms, bool *lost, struct err *err);
+enum rc claim_rescue_expired(struct store *store, size_t rows_max, size_t *count, size_t *shortened,
+                             struct err *err);
 
 #endif

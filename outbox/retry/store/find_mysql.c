@@ -136,7 +136,8 @@ static void put_select(struct search *search)
     buf_text_put(sql, MS_OF("t.updated_at") ", LENGTH(t.params), ");
     buf_text_put(sql, search->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"
                                     : "NULL, 0, 0");
-    buf_text_put(sql, ", t.origin");
+    buf_text_put(sql, ", t.origin, ");
+    buf_text_put(sql, search->ended ? "0" : MS_OF("t.exhausts_at"));
     if (search->whole)
         buf_text_put(sql, ", t.options, t.params, t.step_result");
     buf_text_put(sql, " FROM ");
@@ -174,13 +175,14 @@ static enum rc view_on_row(void *ctx, const struct db_row *row, struct err *err)
         .ended_ms = db_column_i64(row, 22),
         .requeued_as = db_column_i64(row, 23),
         .origin = row->columns[24],
+        .exhausts_ms = db_column_i64(row, 25),
     };
 
     if (search->whole) {
-        view.options = row->columns[25];
-        view.params = row->columns[26];
-        view.step_result = row->columns[27];
-        view.step_result_len = row->lengths[27];
+        view.options = row->columns[26];
+        view.params = row->columns[27];
+        view.step_result = row->columns[28];
+        view.step_result_len = row->lengths[28];
     }
     search->rows++;
     search->last_id = view.id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/finish_mysql.h"
 
-#include "common/utf8.h"
+#include "common/text.h"
 #include "outbox/retry/policy/order.h"
 #include "outbox/retry/store/wake_mysql.h"
 
@@ -140,8 +140,26 @@ static int64_t delay_us(const struct task_update *update)
     return delay_ms > 0 ? delay_ms * 1000 : 0;
 }
 
-/* The updates as a table l of id, attempts, delay_us, reason_class and reason, joined with the
- * tasks t by their ids. */
+/* Appends when the task will be exhausted, from now, or null. */
+static void put_exhausts_us(struct buf *json, const struct task_update *update)
+{
+    if (update->exhausts_in_ms < 0 || update->exhausts_in_ms > DELAY_MS_MAX)
+        buf_text_put(json, "null");
+    else
+        buf_i64(json, update->exhausts_in_ms * 1000);
+}
+
+/* Appends how long a done task is kept, or null. */
+static void put_keep_us(struct buf *json, const struct task_update *update)
+{
+    if (update->end != TASK_END_DONE || update->keep_ms <= 0 || update->keep_ms > DELAY_MS_MAX)
+        buf_text_put(json, "null");
+    else
+        buf_i64(json, update->keep_ms * 1000);
+}
+
+/* The updates as a table l of id, attempts, delay_us, exhausts_us, keep_us, reason_class and
+ * reason, joined with the tasks t by their ids. */
 static void put_join(struct store *store, const struct change *const *changes, size_t count)
 {
     struct buf *json = &store->json;
@@ -152,6 +170,10 @@ static void put_join(struct store *store, const struct change *const *changes, s
 
         buf_print(json, "%s[%lld,%lld,%lld,", i > 0 ? "," : "[", (long long)update->id,
                   (long long)update->attempts, (long long)delay_us(update));
+        put_exhausts_us(json, update);
+        buf_char(json, ',');
+        put_keep_us(json, update);
+        buf_char(json, ',');
         put_json(json, update->reason_class ? update->reason_class : "", 32);
         buf_char(json, ',');
         put_json(json, update->reason ? update->reason : "", REASON_BYTES_MAX);
@@ -163,9 +185,10 @@ static void put_join(struct store *store, const struct change *const *changes, s
     db_put_text(store->db, &store->sql, json->data, json->len);
     store_put(store,
               ", '$[*]' COLUMNS (id BIGINT PATH '$[0]', attempts INT PATH '$[1]', "
-              "delay_us BIGINT PATH '$[2]', "
-              "reason_class VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$[3]', "
-              "reason VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$[4]')) AS l "
+              "delay_us BIGINT PATH '$[2]', exhausts_us BIGINT PATH '$[3]', "
+              "keep_us BIGINT PATH '$[4]', "
+              "reason_class VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$[5]', "
+              "reason VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$[6]')) AS l "
               "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) ON t.id = l.id");
 }
 
@@ -244,12 +267,14 @@ static enum rc insert_history(struct store *store, const struct change *const *c
         "INSERT INTO retry_task_history (id, task_group, scene, handler, ordering_key, "
         "idempotency_key, biz_no, options, params, params_type, state, attempts, next_at, "
         "reason_class, reason, owner, epoch, lease_until, parent_id, step, step_result, "
-        "origin, created_at, updated_at, outcome, ended_at) SELECT t.id, t.task_group, t.scene, "
+        "origin, created_at, updated_at, keep_until, outcome, ended_at) SELECT t.id, t.task_group, "
+        "t.scene, "
         "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
         "t.params_type, t.state, l.attempts, t.next_at, "
         "IF(l.reason_class = '', t.reason_class, l.reason_class), "
         "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
-        "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), ");
+        "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), "
+        "UTC_TIMESTAMP(3) + INTERVAL l.keep_us MICROSECOND, ");
     store_put_text(store, outcome);
     store_put(store, ", UTC_TIMESTAMP(3) FROM ");
     put_join(store, changes, count);
@@ -258,7 +283,8 @@ static enum rc insert_history(struct store *store, const struct change *const *c
     store_put(store, " ON DUPLICATE KEY UPDATE state = VALUES(state), attempts = VALUES(attempts), "
                      "reason_class = VALUES(reason_class), reason = VALUES(reason), "
                      "owner = VALUES(owner), epoch = VALUES(epoch), step = VALUES(step), "
-                     "updated_at = VALUES(updated_at), outcome = VALUES(outcome), "
+                     "updated_at = VALUES(updated_at), keep_until = VALUES(keep_until), "
+                     "outcome = VALUES(outcome), "
                      "ended_at = VALUES(ended_at)");
     return store_exec(store, NULL, err);
 }
@@ -305,7 +331,8 @@ static enum rc update_again(struct store *store, const struct change *const *cha
 {
     return update_tasks(
         store, changes, count,
-        "t.state = 0, t.next_at = UTC_TIMESTAMP(3) + INTERVAL l.delay_us MICROSECOND, " FAILED,
+        "t.state = 0, t.next_at = UTC_TIMESTAMP(3) + INTERVAL l.delay_us MICROSECOND, "
+        "t.exhausts_at = UTC_TIMESTAMP(3) + INTERVAL l.exhausts_us MICROSECOND, " FAILED,
         err);
 }
 
@@ -330,6 +357,7 @@ static enum rc update_step(struct store *store, const struct change *const *chan
         buf_print(&store->sql,
                   "UPDATE retry_task AS t FORCE INDEX (PRIMARY) SET t.state = 0, "
                   "t.step = t.step + 1, t.attempts = %lld, t.next_at = UTC_TIMESTAMP(3), "
+                  "t.exhausts_at = NULL, "
                   "t.step_result = ",
                   (long long)update->attempts);
         db_put_bytes(store->db, &store->sql, update->step_result, update->step_result_len);
@@ -506,5 +534,82 @@ enum rc finish_tasks(struct store *store, const struct task_update *updates, siz
     rc = store_end(store, rc, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         lost[finishing->changes[i].place] = !finishing->changes[i].is_ours;
+    return rc;
+}
+
+struct forgotten {
+    int64_t ids[STORE_IDS_MAX];
+    size_t count;
+};
+
+static enum rc forgotten_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct forgotten *forgotten = ctx;
+
+    (void)err;
+    forgotten->ids[forgotten->count++] = db_column_i64(row, 0);
+    return RC_OK;
+}
+
+#define KEPT_LONG_ENOUGH "keep_until <= UTC_TIMESTAMP(3)"
+
+static enum rc find_kept(struct store *store, size_t rows_max, struct forgotten *forgotten,
+                         struct err *err)
+{
+    forgotten->count = 0;
+    buf_print(&store->sql,
+              "SELECT id FROM retry_task_history FORCE INDEX (ix_retry_task_history_keep) "
+              "WHERE " KEPT_LONG_ENOUGH " ORDER BY keep_until LIMIT %zu",
+              rows_max);
+    return store_query(store, forgotten_on_row, forgotten, err);
+}
+
+/* Those that another process deletes just now are left to it. */
+static enum rc lock_kept(struct store *store, struct forgotten *forgotten, struct err *err)
+{
+    store_put(store,
+              "SELECT id FROM retry_task_history FORCE INDEX (PRIMARY) WHERE " KEPT_LONG_ENOUGH
+              " AND id ");
+    store_put_ids(&store->sql, forgotten->ids, forgotten->count);
+    store_put(store, store->compare_and_set ? " FOR UPDATE" : " FOR UPDATE SKIP LOCKED");
+    forgotten->count = 0;
+    return store_query(store, forgotten_on_row, forgotten, err);
+}
+
+static enum rc delete_kept(struct store *store, struct forgotten *forgotten, struct err *err)
+{
+    enum rc rc = lock_kept(store, forgotten, err);
+
+    if (rc != RC_OK || forgotten->count == 0)
+        return rc;
+    store_put(store, "DELETE a FROM retry_attempt AS a FORCE INDEX (ix_retry_attempt_task) "
+                     "WHERE a.task_id ");
+    store_put_ids(&store->sql, forgotten->ids, forgotten->count);
+    rc = store_exec(store, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    store_put(store, "DELETE h FROM retry_task_history AS h FORCE INDEX (PRIMARY) WHERE h.id ");
+    store_put_ids(&store->sql, forgotten->ids, forgotten->count);
+    return store_exec(store, NULL, err);
+}
+
+enum rc finish_forget_done(struct store *store, size_t rows_max, size_t *count, struct err *err)
+{
+    struct forgotten forgotten = {.count = 0};
+    enum rc rc = store_ready(store, err);
+
+    *count = 0;
+    if (rows_max > STORE_IDS_MAX)
+        rows_max = STORE_IDS_MAX;
+    if (rc == RC_OK)
+        rc = find_kept(store, rows_max, &forgotten, err);
+    if (rc != RC_OK || forgotten.count == 0)
+        return rc;
+    rc = store_begin(store, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = store_end(store, delete_kept(store, &forgotten, err), err);
+    if (rc == RC_OK)
+        *count = forgotten.count;
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes task updates in one transaction, as finish() of struct retry_store requires. One thread
- * at a time per store. */
+/* Writes task updates in one transaction, and deletes done tasks that were kept for long enough, as
+ * finish() and forget() of struct retry_store require. One thread at a time per store. */
 #ifndef OUTBOX_RETRY_STORE_FINISH_MYSQL_H
 #define OUTBOX_RETRY_STORE_FINISH_MYSQL_H
 
@@ -18,5 +18,6 @@ void finish_close(struct finishing *finishing);
 
 enum rc finish_tasks(struct store *store, const struct task_update *updates, size_t count,
                      bool *lost, struct err *err);
+enum rc finish_forget_done(struct store *store, size_t rows_max, size_t *count, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/group.h"
+#include "outbox/retry/retry.h"
 
 #include "common/buf.h"
 #include "common/db/db.h"

@@ -2,7 +2,7 @@
 #include "outbox/retry/store/new_task.h"
 
 #include "common/buf.h"
-#include "common/utf8.h"
+#include "common/text.h"
 
 #include <jansson.h>
 #include <openssl/sha.h>
@@ -103,7 +103,7 @@ static enum rc check_numbers(const struct retry_new_task *task, size_t number, s
 
 const char *new_task_group(const struct retry_new_task *task)
 {
-    return task->group ? task->group : RETRY_GROUP_STANDARD;
+    return task->group ? task->group : RETRY_GROUP_DEFAULT;
 }
 
 enum rc new_task_check(const struct retry_new_task *task, size_t number, struct err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks new tasks of the retry queue and computes the hash that identifies equal ones. Pure; any
  * thread. */
-#ifndef OUTBOX_RETRY_NEW_TASK_ROW_H
-#define OUTBOX_RETRY_NEW_TASK_ROW_H
+#ifndef OUTBOX_RETRY_STORE_NEW_TASK_H
+#define OUTBOX_RETRY_STORE_NEW_TASK_H
 
 #include "common/err.h"
 #include "outbox/retry/retry.h"

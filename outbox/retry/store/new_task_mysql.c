@@ -3,7 +3,6 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/retry/group.h"
 #include "outbox/retry/store/new_task.h"
 
 #include <stdlib.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread's connection to the retry tables and the statement that it is putting together: what
- * the calls in claim_mysql, finish_mysql, hold_mysql and look_mysql share. It decides how long a
- * transaction may wait and be idle. One thread at a time per store. */
+/* struct retry_store for MySQL: one thread's connection to the retry tables and the statement that
+ * it is putting together. Decides how long a transaction may wait and be idle; the calls themselves
+ * are in claim_mysql, finish_mysql and look_mysql. One thread at a time; a process that claims,
+ * finishes and renews in several threads opens several. */
 #ifndef OUTBOX_RETRY_STORE_STORE_MYSQL_H
 #define OUTBOX_RETRY_STORE_STORE_MYSQL_H
 
 #include "common/buf.h"
+#include "common/config/settings.h"
 #include "common/db/db.h"
 #include "common/err.h"
 #include "outbox/retry/retry_ops.h"
@@ -56,5 +58,13 @@ enum rc store_query(struct store *store, db_on_row on_row, void *ctx, struct err
  * (PRIMARY): the server locks single rows in the order of their ids, so that two transactions
  * which lock the same rows meet at the first one. */
 void store_put_ids(struct buf *sql, const int64_t *ids, size_t count);
+
+/* Borrows settings and owner, the name of this instance. RC_FATAL: no memory. */
+enum rc store_open(struct store *store, const struct settings *settings, const char *owner,
+                   bool compare_and_set, struct err *err);
+/* A zeroed store may be closed, too. */
+void store_close(struct store *store);
+
+struct retry_store store_ops(struct store *store);
 
 #endif

@@ -20,7 +20,7 @@
 /* Back to the beginning, as if nothing had failed. */
 #define FRESH                                                                            \
     "state = 0, attempts = 0, next_at = UTC_TIMESTAMP(3), age_from = UTC_TIMESTAMP(3), " \
-    "owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
+    "exhausts_at = NULL, owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
 
 /* One action under its locks: each result has the state of its task, or that there is no such
  * task. */
@@ -352,10 +352,26 @@ static enum rc edit_task(struct action_run *action_run, const struct task_admin_
     return run_sql(action_run, NULL, err);
 }
 
+/* The task's history shows who changed what. */
+static enum rc record_edit(struct action_run *action_run, const struct task_admin_edit *edit,
+                           struct err *err)
+{
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql,
+                 "INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, outcome, "
+                 "reason_class, reason) SELECT id, UTC_TIMESTAMP(3), ");
+    db_put_text(action_run->db, &action_run->sql, edit->by, strlen(edit->by));
+    buf_text_put(&action_run->sql, ", step, 0, 'edited', '', ");
+    db_put_text(action_run->db, &action_run->sql, edit->what, strlen(edit->what));
+    buf_print(&action_run->sql, " FROM retry_task WHERE id = %" PRId64, edit->id);
+    return run_sql(action_run, NULL, err);
+}
+
 static enum rc edit_locked_task(struct action_run *action_run, const struct task_admin_edit *edit,
                                 struct err *err)
 {
     struct task_admin_result *result = action_run->results;
+    int64_t epoch = 0;
     enum rc rc =
         lock_tasks(action_run,
                    "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
@@ -366,10 +382,19 @@ static enum rc edit_locked_task(struct action_run *action_run, const struct task
         return rc == RC_OK ? find_ended(action_run, err) : rc;
     if (result->state == TASK_RUNNING)
         result->outcome = TASK_ADMIN_RUNNING;
-    else if (result->state != TASK_PARKED) {
+    if (result->state == TASK_RUNNING || result->state == TASK_PARKED)
+        return RC_OK;
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql, "SELECT epoch FROM retry_task WHERE id = %" PRId64 " FOR UPDATE",
+              edit->id);
+    rc = db_number(action_run->db, buf_text(&action_run->sql), &epoch, NULL, err);
+    if (rc == RC_OK && epoch != edit->epoch)
+        return err_fail(err, RC_RETRY, 0, "task %" PRId64 " was changed meanwhile", edit->id);
+    if (rc == RC_OK)
         rc = edit_task(action_run, edit, err);
-        result->outcome = TASK_ADMIN_DID;
-    }
+    if (rc == RC_OK)
+        rc = record_edit(action_run, edit, err);
+    result->outcome = TASK_ADMIN_DID;
     return rc;
 }
 

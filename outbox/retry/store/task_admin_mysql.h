@@ -61,16 +61,19 @@ enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order
 /* New content of a task; NULL: unchanged. */
 struct task_admin_edit {
     int64_t id;
+    int64_t epoch; /* of the task when the content was made; it has another one since: RC_RETRY */
     const char *options; /* "": none */
     const void *params;
     size_t params_len;
+    const char *by;   /* name of the operator */
+    const char *what; /* for the operator's log: "headers, params" */
 };
 
-/* Replaces options or parameters of a task that waits, is queued or is blocked; its state stays.
- * Running, parked and ended tasks are left unchanged, as result reports. An attempt that was
- * claimed before finds another epoch. RC_REJECT with DB_DUPLICATE: another active task without an
- * idempotency key does the same. RC_RETRY: the outcome is unknown, and repeating the call is
- * harmless. */
+/* Replaces options or parameters of a task that waits, is queued or is blocked, and records that in
+ * retry_attempt; its state stays. Running, parked and ended tasks are left unchanged, as result
+ * reports. An attempt that was claimed before finds another epoch. RC_REJECT with DB_DUPLICATE:
+ * another active task without an idempotency key does the same. RC_RETRY: the outcome is unknown,
+ * or the task was changed meanwhile; make the edit again from what the task is now. */
 enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
                               struct task_admin_result *result, struct err *err);
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* What is generated from the table of commands and their tables of options: the page of --help, man
+ * pages, and the completion of shells. Prints on standard output. Main thread. */
+#ifndef COMMON_HELP_PAGE_H
+#define COMMON_HELP_PAGE_H
+
+#include "common/options.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum help_form {
+    HELP_TEXT, /* for people, at most 80 columns */
+    HELP_MAN,  /* roff, with the macros of man(7) */
+    /* One line: the first word of each action, all options, "|", the options that take a value. */
+    HELP_WORDS,
+};
+
+struct help_page {
+    const struct option_parse *parse;
+    const struct option_entry *common; /* the options that every command has */
+    size_t common_count;
+};
+
+void help_page_print(const struct help_page *page, enum help_form form);
+
+/* A subcommand, as main.c lists it. Its page comes from itself (--help=man, --help=words). */
+struct command {
+    const char *name;
+    const char *summary; /* one line for `tallybox --help` */
+    /* argv[0] is the subcommand's name. Returns an enum exit_code. NULL: main.c runs it. */
+    int (*run)(int argc, char **argv);
+    /* An action whose page has the options of all actions, if the command's own page has others;
+     * else NULL. The completion offers them after an action. */
+    const char *action;
+};
+
+/* Prints the man page tallybox(1), or that of the command `topic`. */
+void help_page_print_man(const struct command *commands, size_t count, const char *topic);
+
+/* Prints a script for bash, or for zsh, that completes commands, their actions and options, and the
+ * settings after --set. */
+void help_page_print_completion(const struct command *commands, size_t count, bool zsh);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/doctor/doctor.h"
+
+#include "consumer/doctor/privileges.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A clock difference below this changes no decision of any role: leases last seconds. */
+#define CLOCK_MS_MAX 1000
+/* A consumer that was stopped over a weekend must still find its records. */
+#define RETENTION_MS_MIN (3 * INT64_C(86400000))
+/* Key and headers of a record, beside its payload. */
+#define RECORD_EXTRA_BYTES 4096
+/* Oldest versions that the tests run on. */
+#define MARIADB_OLDEST 1006
+#define MYSQL_OLDEST 804
+#define MISSING_SHOWN_BYTES 400
+
+static const char *const level_names[DOCTOR_LEVELS] = {"ok", "warning", "FAILED", "UNREACHABLE"};
+static const char *const level_words[DOCTOR_LEVELS] = {"ok", "warning", "failed", "unreachable"};
+
+void doctor_add(struct doctor *doctor, enum doctor_level level, const char *subject,
+                const char *remedy, const char *format, ...)
+{
+    struct doctor_finding *finding;
+    va_list args;
+
+    doctor->counts[level]++;
+    if (doctor->count == DOCTOR_FINDINGS_MAX)
+        return;
+    finding = &doctor->findings[doctor->count++];
+    finding->level = level;
+    snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
+    snprintf(finding->remedy, sizeof(finding->remedy), "%s", remedy ? remedy : "");
+    va_start(args, format);
+    vsnprintf(finding->text, sizeof(finding->text), format, args);
+    va_end(args);
+}
+
+/* 1011 for "10.11.6-MariaDB"; 0 if the text is no version. */
+static int parse_version(const char *text)
+{
+    int major = 0;
+    int minor = 0;
+
+    if (sscanf(text, "%d.%d", &major, &minor) != 2)
+        return 0;
+    return major * 100 + minor;
+}
+
+static void judge_version(struct doctor *doctor, struct doctor_database *database)
+{
+    const char *product = database->is_mariadb ? "MariaDB" : "MySQL";
+    int oldest = database->is_mariadb ? MARIADB_OLDEST : MYSQL_OLDEST;
+
+    if (parse_version(database->version) >= oldest)
+        doctor_add(doctor, DOCTOR_OK, database->section, NULL, "%s %s, %s", product,
+                   database->version, database->place);
+    else
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "use MySQL 8.4 or newer, or MariaDB 10.6 or newer",
+                   "%s %s is older than every version that tallybox is tested on", product,
+                   database->version);
+}
+
+static void judge_durability(struct doctor *doctor, struct doctor_database *database)
+{
+    bool is_durable = true;
+
+    if (database->flush_log_at_commit != DOCTOR_UNKNOWN && database->flush_log_at_commit != 1) {
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "set innodb_flush_log_at_trx_commit = 1 in the server's configuration",
+                   "innodb_flush_log_at_trx_commit = %" PRId64
+                   ": committed events can be lost if the server or its machine fails",
+                   database->flush_log_at_commit);
+        is_durable = false;
+    }
+    if (database->has_binlog && database->sync_binlog != DOCTOR_UNKNOWN &&
+        database->sync_binlog != 1) {
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "set sync_binlog = 1 in the server's configuration",
+                   "sync_binlog = %" PRId64
+                   ": a replica or a restored server can miss committed events",
+                   database->sync_binlog);
+        is_durable = false;
+    }
+    if (is_durable)
+        doctor_add(doctor, DOCTOR_OK, database->section, NULL,
+                   "a committed transaction survives a crash of the server");
+}
+
+static void judge_server(struct doctor *doctor, struct doctor_database *database,
+                         const struct settings *settings)
+{
+    /* The diverter writes a row into the retry queue with its bytes escaped. */
+    int64_t packet = 2 * settings->relay.row_bytes_max + 65536;
+
+    if (database->is_read_only)
+        doctor_add(doctor, DOCTOR_FAILED, database->section,
+                   "let [mysql] and [sink] name the primary server, not a replica",
+                   "the server is read-only");
+    if (strcmp(database->binlog_format, "STATEMENT") == 0 && database->has_binlog)
+        doctor_add(doctor, DOCTOR_FAILED, database->section,
+                   "set binlog_format = ROW in the server's configuration",
+                   "binlog_format = STATEMENT: the server refuses writes in READ COMMITTED, the "
+                   "isolation level of every role");
+    if (database->packet_bytes_max != DOCTOR_UNKNOWN && database->packet_bytes_max < packet)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "raise max_allowed_packet, or lower relay.row_bytes_max",
+                   "max_allowed_packet = %" PRId64
+                   ": a refused row of relay.row_bytes_max = %" PRId64
+                   " bytes may not fit into the retry queue, which needs up to %" PRId64,
+                   database->packet_bytes_max, settings->relay.row_bytes_max, packet);
+}
+
+static void judge_clock(struct doctor *doctor, struct doctor_database *database)
+{
+    int64_t ahead_ms = database->clock_ahead_ms;
+
+    if (ahead_ms == DOCTOR_UNKNOWN)
+        return;
+    if (llabs((long long)ahead_ms) > CLOCK_MS_MAX + database->clock_error_ms)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "synchronize the clocks of both machines (NTP)",
+                   "the clock of the server is %" PRId64 " ms %s the clock of this machine",
+                   ahead_ms < 0 ? -ahead_ms : ahead_ms, ahead_ms < 0 ? "behind" : "ahead of");
+    else
+        doctor_add(doctor, DOCTOR_OK, database->section, NULL,
+                   "the clocks differ by at most %" PRId64 " ms",
+                   (ahead_ms < 0 ? -ahead_ms : ahead_ms) + database->clock_error_ms);
+}
+
+/* Copies lines as "line; line; ...". */
+static void join_lines(char *out, size_t size, const char *lines)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    while (*lines && len + 8 < size) {
+        size_t line_len = strcspn(lines, "\n");
+
+        snprintf(out + len, size - len, "%s%.*s", len > 0 ? "; " : "", (int)line_len, lines);
+        len = strlen(out);
+        lines += line_len;
+        lines += *lines == '\n';
+    }
+    if (*lines || len + 1 == size)
+        snprintf(out + size - 4, 4, "...");
+}
+
+static void judge_role(struct doctor *doctor, struct doctor_database *database, const char *role)
+{
+    struct buf missing = {0};
+    char text[MISSING_SHOWN_BYTES];
+    char remedy[120];
+    size_t count =
+        privileges_find_missing(&missing, database->required, role, buf_text(&database->grants));
+
+    join_lines(text, sizeof(text), buf_text(&missing));
+    snprintf(remedy, sizeof(remedy), "`tallybox migrate grants` prints the statements for %s",
+             role);
+    if (missing.failed || database->grants.failed)
+        doctor_add(doctor, DOCTOR_FAILED, database->section, NULL, "out of memory");
+    else if (count == 0)
+        doctor_add(doctor, DOCTOR_OK, database->section, NULL,
+                   "the account has the privileges of %s", role);
+    else
+        doctor_add(doctor, DOCTOR_FAILED, database->section, remedy,
+                   "the account lacks privileges of %s: %s", role, text);
+    buf_done(&missing);
+}
+
+static void judge_roles(struct doctor *doctor, struct doctor_database *database, const char *roles)
+{
+    static const char *const of_run[] = {"serve",   "relay",  "retry",
+                                         "consume", "rollup", "housekeep"};
+
+    while (*roles) {
+        char role[32];
+        size_t len = strcspn(roles, ",");
+
+        snprintf(role, sizeof(role), "%.*s", (int)len, roles);
+        if (strcmp(role, "run") == 0)
+            for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++)
+                judge_role(doctor, database, of_run[i]);
+        else
+            judge_role(doctor, database, role);
+        roles += len;
+        roles += *roles == ',';
+    }
+}
+
+void doctor_judge_database(struct doctor *doctor, struct doctor_database *database,
+                           const struct settings *settings, const char *roles)
+{
+    if (database->rc != RC_OK) {
+        doctor_add(doctor, database->rc == RC_RETRY ? DOCTOR_UNREACHABLE : DOCTOR_FAILED,
+                   database->section,
+                   database->login_refused
+                       ? "check account and password of this section; `tallybox config` shows "
+                         "where each value comes from, and --role relay reads the account of "
+                         "[role.relay]"
+                       : "check host, port, account and password of this section; `tallybox "
+                         "config` shows where each value comes from",
+                   "%s", database->err.text);
+        return;
+    }
+    judge_version(doctor, database);
+    judge_durability(doctor, database);
+    judge_server(doctor, database, settings);
+    judge_clock(doctor, database);
+    judge_roles(doctor, database, roles);
+}
+
+static void judge_replicas(struct doctor *doctor, const struct doctor_topic *topic, int brokers)
+{
+    if (topic->replicas < 2)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka",
+                   brokers > 1 ? "raise the topic's replication factor (kafka-reassign-partitions)"
+                               : "run three brokers in production",
+                   "topic %s has one replica: its records are lost with one disk", topic->name);
+    if (!topic->has_config)
+        return;
+    if (topic->insync_min > topic->replicas)
+        doctor_add(doctor, DOCTOR_FAILED, "kafka",
+                   "lower min.insync.replicas of the topic, or add replicas",
+                   "topic %s: min.insync.replicas = %" PRId64
+                   " is more than its %d replicas, so no record is accepted",
+                   topic->name, topic->insync_min, topic->replicas);
+    else if (topic->replicas > 1 && topic->insync_min < 2)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka", "set min.insync.replicas = 2 for the topic",
+                   "topic %s: min.insync.replicas = 1, so an acknowledged record may be on one "
+                   "broker only",
+                   topic->name);
+    if (topic->elects_unclean)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka",
+                   "set unclean.leader.election.enable = false for the topic",
+                   "topic %s: unclean.leader.election.enable = true can lose acknowledged records",
+                   topic->name);
+}
+
+static void judge_topic_config(struct doctor *doctor, const struct doctor_topic *topic,
+                               const struct settings *settings)
+{
+    int64_t row = settings->relay.row_bytes_max;
+
+    if (topic->is_consumed && topic->is_compacted)
+        doctor_add(doctor, DOCTOR_FAILED, "kafka", "set cleanup.policy = delete for the topic",
+                   "topic %s is compacted: Kafka drops votes that the consumer has not read",
+                   topic->name);
+    if (topic->retention_ms >= 0 && topic->retention_ms < RETENTION_MS_MIN)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka", "raise retention.ms of the topic",
+                   "topic %s: retention.ms = %" PRId64
+                   ", so records are lost if the consumer is stopped for longer",
+                   topic->name, topic->retention_ms);
+    if (topic->batch_bytes_max < row + RECORD_EXTRA_BYTES)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka",
+                   "raise max.message.bytes of the topic, or lower relay.row_bytes_max",
+                   "topic %s: max.message.bytes = %" PRId64
+                   " is too small for a row of relay.row_bytes_max = %" PRId64 " bytes",
+                   topic->name, topic->batch_bytes_max, row);
+}
+
+static void judge_topic(struct doctor *doctor, const struct doctor_topic *topic, int brokers,
+                        const struct settings *settings)
+{
+    size_t before = doctor->counts[DOCTOR_WARNING] + doctor->counts[DOCTOR_FAILED];
+
+    if (topic->partitions == 0) {
+        doctor_add(doctor, DOCTOR_OK, "kafka", NULL,
+                   "topic %s does not exist yet; the relay creates it with %" PRId64 " partitions",
+                   topic->name, settings->relay.topic_partitions);
+        return;
+    }
+    judge_replicas(doctor, topic, brokers);
+    if (topic->has_config)
+        judge_topic_config(doctor, topic, settings);
+    else
+        doctor_add(doctor, DOCTOR_WARNING, "kafka", "give the account DescribeConfigs on the topic",
+                   "topic %s: the broker does not show its configuration to this account",
+                   topic->name);
+    if (before == doctor->counts[DOCTOR_WARNING] + doctor->counts[DOCTOR_FAILED])
+        doctor_add(doctor, DOCTOR_OK, "kafka", NULL, "topic %s: %d partitions, %d replicas",
+                   topic->name, topic->partitions, topic->replicas);
+}
+
+void doctor_judge_kafka(struct doctor *doctor, const struct doctor_kafka *kafka,
+                        const struct settings *settings)
+{
+    if (kafka->rc != RC_OK) {
+        doctor_add(doctor, kafka->rc == RC_RETRY ? DOCTOR_UNREACHABLE : DOCTOR_FAILED, "kafka",
+                   "check [kafka] bootstrap.servers and the security settings there", "%s",
+                   kafka->err.text);
+        return;
+    }
+    doctor_add(doctor, DOCTOR_OK, "kafka", NULL, "%d broker%s", kafka->brokers,
+               kafka->brokers == 1 ? "" : "s");
+    for (size_t i = 0; i < kafka->topic_count; i++)
+        judge_topic(doctor, &kafka->topics[i], kafka->brokers, settings);
+}
+
+static void add_topic(struct doctor_kafka *kafka, const char *name, size_t len, bool is_consumed)
+{
+    struct doctor_topic *topic;
+
+    for (size_t i = 0; i < kafka->topic_count; i++)
+        if (strlen(kafka->topics[i].name) == len && memcmp(kafka->topics[i].name, name, len) == 0) {
+            kafka->topics[i].is_consumed |= is_consumed;
+            return;
+        }
+    if (kafka->topic_count == DOCTOR_TOPICS_MAX || len == 0 || len >= sizeof(topic->name))
+        return;
+    topic = &kafka->topics[kafka->topic_count++];
+    memset(topic, 0, sizeof(*topic));
+    memcpy(topic->name, name, len);
+    topic->is_consumed = is_consumed;
+}
+
+/* list: "topic,topic", or "type=topic,type=topic". */
+static void add_topics(struct doctor_kafka *kafka, const char *list, bool is_consumed)
+{
+    while (*list) {
+        size_t len = strcspn(list, ",");
+        const char *end = list + len;
+        const char *equals = memchr(list, '=', len);
+        const char *at = equals ? equals + 1 : list;
+
+        at += strspn(at, " ");
+        len = (size_t)(end - at);
+        while (len > 0 && at[len - 1] == ' ')
+            len--;
+        add_topic(kafka, at, len, is_consumed);
+        list = end + (*end == ',');
+    }
+}
+
+void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->lane_count; i++)
+        add_topics(kafka, settings->lanes[i].topics, false);
+    add_topics(kafka, settings->consumer.topics, true);
+}
+
+enum doctor_level doctor_outcome(const struct doctor *doctor, bool strict)
+{
+    if (doctor->counts[DOCTOR_FAILED] > 0)
+        return DOCTOR_FAILED;
+    if (doctor->counts[DOCTOR_UNREACHABLE] > 0)
+        return DOCTOR_UNREACHABLE;
+    if (doctor->counts[DOCTOR_WARNING] > 0)
+        return strict ? DOCTOR_FAILED : DOCTOR_WARNING;
+    return DOCTOR_OK;
+}
+
+void doctor_print_text(const struct doctor *doctor, struct buf *out)
+{
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct doctor_finding *finding = &doctor->findings[i];
+
+        buf_print(out, "%-12s%-16s%s\n", level_names[finding->level], finding->subject,
+                  finding->text);
+        if (finding->remedy[0])
+            buf_print(out, "%28sto do: %s\n", "", finding->remedy);
+    }
+    buf_print(out, "%zu ok, %zu warnings, %zu failed, %zu unreachable\n", doctor->counts[DOCTOR_OK],
+              doctor->counts[DOCTOR_WARNING], doctor->counts[DOCTOR_FAILED],
+              doctor->counts[DOCTOR_UNREACHABLE]);
+}
+
+void doctor_print_json(const struct doctor *doctor, bool strict, struct buf *out)
+{
+    enum doctor_level outcome = doctor_outcome(doctor, strict);
+    json_t *findings = json_array();
+    json_t *all = json_pack("{s:b, s:I, s:I, s:I, s:I, s:o}", "ok", outcome <= DOCTOR_WARNING,
+                            "passed", (json_int_t)doctor->counts[DOCTOR_OK], "warnings",
+                            (json_int_t)doctor->counts[DOCTOR_WARNING], "failed",
+                            (json_int_t)doctor->counts[DOCTOR_FAILED], "unreachable",
+                            (json_int_t)doctor->counts[DOCTOR_UNREACHABLE], "findings", findings);
+    char *text;
+
+    for (size_t i = 0; i < doctor->count; i++) {
+        const struct doctor_finding *finding = &doctor->findings[i];
+
+        json_array_append_new(findings,
+                              json_pack("{s:s, s:s, s:s, s:s}", "level",
+                                        level_words[finding->level], "subject", finding->subject,
+                                        "text", finding->text, "remedy", finding->remedy));
+    }
+    text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+    if (text)
+        buf_print(out, "%s\n", text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(all);
+}

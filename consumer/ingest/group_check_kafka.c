@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/ingest/group_check_kafka.h"
+
+#include "common/kafka/kafka.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREFIX "tallybox-"
+#define ANSWER_MS 3000
+#define ASK_SOON_MS 500     /* after a query without an answer */
+#define ASK_FOREIGN_MS 3000 /* while there is a foreign member */
+#define ASK_AGAIN_MS 60000
+/* A reachable broker that does not answer so many queries in a row cannot describe groups. */
+#define UNANSWERED_MAX 3
+
+/* rd_kafka_DescribeConsumerGroups() exists since 2.1. */
+#define CAN_ASK (RD_KAFKA_VERSION >= 0x020100ff)
+
+void group_client_id(char client[GROUP_CLIENT_SIZE], const char *installation, const char *instance)
+{
+    if (installation[0])
+        snprintf(client, GROUP_CLIENT_SIZE, PREFIX "%s.%s", installation, instance);
+    else
+        snprintf(client, GROUP_CLIENT_SIZE, "%s", instance);
+}
+
+bool group_client_is_foreign(const char *client, const char *installation, char *other,
+                             size_t other_size)
+{
+    size_t len;
+
+    if (strncmp(client, PREFIX, sizeof(PREFIX) - 1) != 0)
+        return false;
+    client += sizeof(PREFIX) - 1;
+    len = strcspn(client, ".");
+    if (len == 0 || client[len] != '.' || len >= other_size ||
+        (strncmp(client, installation, len) == 0 && installation[len] == '\0'))
+        return false;
+    snprintf(other, other_size, "%.*s", (int)len, client);
+    return true;
+}
+
+void group_check_init(struct group_check *check, struct rd_kafka_s *kafka, const char *group,
+                      const char *installation, int wakeup_fd)
+{
+    static const uint64_t wakeup_bytes = 1;
+
+    memset(check, 0, sizeof(*check));
+    if (!CAN_ASK || !installation[0])
+        return;
+    check->kafka = kafka;
+    check->group = group;
+    check->installation = installation;
+    check->rc = RC_RETRY;
+    check->queue = rd_kafka_queue_new(kafka);
+    rd_kafka_queue_io_event_enable(check->queue, wakeup_fd, &wakeup_bytes, sizeof(wakeup_bytes));
+}
+
+void group_check_done(struct group_check *check)
+{
+    if (check->queue)
+        rd_kafka_queue_destroy(check->queue);
+    check->queue = NULL;
+    check->kafka = NULL;
+}
+
+#if CAN_ASK
+
+static void ask_members(struct group_check *check)
+{
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(check->kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
+    const char *groups[] = {check->group};
+    char text[128];
+
+    rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof(text));
+    rd_kafka_DescribeConsumerGroups(check->kafka, groups, 1, options, check->queue);
+    rd_kafka_AdminOptions_destroy(options);
+    check->pending = true;
+}
+
+static void judge_members(struct group_check *check,
+                          const rd_kafka_ConsumerGroupDescription_t *group)
+{
+    size_t count = rd_kafka_ConsumerGroupDescription_member_count(group);
+
+    check->rc = RC_OK;
+    for (size_t i = 0; i < count; i++) {
+        const rd_kafka_MemberDescription_t *member =
+            rd_kafka_ConsumerGroupDescription_member(group, i);
+        const char *client = rd_kafka_MemberDescription_client_id(member);
+        const char *host = rd_kafka_MemberDescription_host(member);
+        char other[64];
+
+        if (!client || !group_client_is_foreign(client, check->installation, other, sizeof(other)))
+            continue;
+        check->rc = err_fail(&check->err, RC_REJECT, 0,
+                             "installation %s uses the consumer group %s, too (member %.100s at "
+                             "%.64s), and would take partitions of this installation, %s: set "
+                             "consumer.group to another name in one of them",
+                             other, check->group, client, host ? host : "an unknown host",
+                             check->installation);
+        return;
+    }
+}
+
+/* A broker that refuses the query gives no reason to wait. */
+static void take_answer(struct group_check *check, rd_kafka_event_t *event, bool reachable)
+{
+    const rd_kafka_DescribeConsumerGroups_result_t *result =
+        rd_kafka_event_DescribeConsumerGroups_result(event);
+    const rd_kafka_ConsumerGroupDescription_t **groups = NULL;
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    size_t count = 0;
+
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && result)
+        groups = rd_kafka_DescribeConsumerGroups_result_groups(result, &count);
+    if (count > 0)
+        code = rd_kafka_error_code(rd_kafka_ConsumerGroupDescription_error(groups[0]));
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && count > 0) {
+        check->unanswered = 0;
+        judge_members(check, groups[0]);
+        return;
+    }
+    check->unanswered += reachable;
+    if (check->rc == RC_RETRY &&
+        (kafka_classify((int)code) != RC_RETRY || check->unanswered >= UNANSWERED_MAX))
+        check->rc = RC_OK;
+}
+
+enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms)
+{
+    rd_kafka_event_t *event;
+
+    if (!check->kafka)
+        return RC_OK;
+    while (check->pending && (event = rd_kafka_queue_poll(check->queue, 0))) {
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT) {
+            take_answer(check, event, reachable);
+            check->pending = false;
+            check->ask_ms = now_ms + (check->rc == RC_OK      ? ASK_AGAIN_MS
+                                      : check->rc == RC_RETRY ? ASK_SOON_MS
+                                                              : ASK_FOREIGN_MS);
+        }
+        rd_kafka_event_destroy(event);
+    }
+    if (!check->pending && now_ms >= check->ask_ms)
+        ask_members(check);
+    return check->rc;
+}
+
+#else
+
+enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms)
+{
+    (void)check;
+    (void)reachable;
+    (void)now_ms;
+    return RC_OK;
+}
+
+#endif

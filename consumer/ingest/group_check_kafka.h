@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds members of the consumer group that belong to another installation. Kafka would share the
+ * partitions among them, and each installation would get some of the votes only. A member tells its
+ * installation by its client.id, unless the settings give it another one. Kafka answers to an
+ * account that may read as a member of the group; brokers and libraries that cannot describe a
+ * group are not asked. One thread. */
+#ifndef CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
+#define CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rd_kafka_s;
+struct rd_kafka_queue_s;
+
+#define GROUP_CLIENT_SIZE 160
+
+struct group_check {
+    struct rd_kafka_s *kafka; /* NULL: nothing is checked */
+    struct rd_kafka_queue_s *queue;
+    const char *group;
+    const char *installation;
+    bool pending;        /* a query has no answer yet */
+    int64_t ask_ms;      /* earliest time of the next query */
+    unsigned unanswered; /* queries in a row without an answer, although a broker is reachable */
+    enum rc rc;          /* see group_check_poll() */
+    struct err err;
+};
+
+/* Writes the client.id of an instance of this installation ("": it is not known). */
+void group_client_id(char client[GROUP_CLIENT_SIZE], const char *installation,
+                     const char *instance);
+
+/* Whether the client.id is that of another installation, whose id is written to other. Pure. */
+bool group_client_is_foreign(const char *client, const char *installation, char *other,
+                             size_t other_size);
+
+/* Borrows everything. Without the id of the installation nothing is checked. When an answer
+ * arrives, eight bytes are written to wakeup_fd. */
+void group_check_init(struct group_check *check, struct rd_kafka_s *kafka, const char *group,
+                      const char *installation, int wakeup_fd);
+/* Before the handle is destroyed. Accepts a zeroed check. */
+void group_check_done(struct group_check *check);
+
+/* Takes in an answer and asks again when it is time. reachable: a broker has answered the last
+ * probe. Returns RC_RETRY until the first answer, RC_REJECT while the group has a member of another
+ * installation (check->err names both), else RC_OK. */
+enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "consumer/installation_mysql.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Written by installation_find() only. */
+static char found_id[INSTALLATION_ID_SIZE];
+static char found_group[INSTALLATION_GROUP_SIZE];
+
+static enum rc on_id_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)err;
+    snprintf(ctx, INSTALLATION_ID_SIZE, "%s", row->columns[0] ? row->columns[0] : "");
+    return RC_OK;
+}
+
+enum rc installation_read(struct db *db, char id[INSTALLATION_ID_SIZE], struct err *err)
+{
+    static const char sql[] = "SELECT name FROM installation WHERE id = 1";
+    enum rc rc;
+
+    id[0] = '\0';
+    rc = db_query(db, sql, sizeof(sql) - 1, on_id_row, id, err);
+    if (rc != RC_OK && err->code == DB_NO_SUCH_TABLE)
+        return RC_OK;
+    return rc;
+}
+
+void installation_name_group(char group[INSTALLATION_GROUP_SIZE], const struct settings *settings,
+                             const char *id)
+{
+    if (settings->consumer.group[0])
+        snprintf(group, INSTALLATION_GROUP_SIZE, "%s", settings->consumer.group);
+    else
+        snprintf(group, INSTALLATION_GROUP_SIZE, "%s%s", id[0] ? "tallybox-" : "", id);
+}
+
+enum rc installation_find(const struct settings *settings, struct err *err)
+{
+    struct err failure = {0};
+    struct db *db = NULL;
+    enum rc rc = db_open(&db, &settings->sink, &failure);
+
+    if (rc == RC_OK)
+        rc = db_connect(db, &failure);
+    if (rc == RC_OK)
+        rc = installation_read(db, found_id, &failure);
+    db_close(db);
+    if (rc == RC_OK)
+        installation_name_group(found_group, settings, found_id);
+    else if (err)
+        *err = failure;
+    return rc;
+}
+
+const char *installation_id(void)
+{
+    return found_id;
+}
+
+const char *installation_group(const struct settings *settings)
+{
+    return settings->consumer.group[0] ? settings->consumer.group : found_group;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/probe_kafka.h"
+
+#include "common/kafka/kafka.h"
+#include "common/log.h"
+#include "common/loop.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWER_MS 500 /* a stop of the process waits for so long at most */
+#define AGAIN_MS 500
+#define EVERY_MS 5000
+
+#define SERVERS "bootstrap.servers"
+
+static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaque)
+{
+    struct probe_kafka *probe = opaque;
+
+    (void)kafka;
+    err_fail(&probe->trouble, RC_RETRY, code, "%s", reason);
+}
+
+static enum rc ensure_client(struct probe_kafka *probe, struct err *err)
+{
+    rd_kafka_conf_t *conf = NULL;
+    char text[256] = "";
+    enum rc rc;
+
+    if (probe->kafka)
+        return RC_OK;
+    rc = kafka_conf_make(&conf, probe->settings, KAFKA_PRODUCER, NULL, 0, err);
+    if (rc != RC_OK)
+        return rc;
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_opaque(conf, probe);
+    probe->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    if (probe->kafka)
+        return RC_OK;
+    rd_kafka_conf_destroy(conf);
+    return err_fail(err, RC_FATAL, 0, "kafka: a client cannot be created: %s", text);
+}
+
+/* Requests the list of brokers, which needs no ACL. */
+static enum rc request_brokers(struct probe_kafka *probe, struct err *err)
+{
+    const struct rd_kafka_metadata *metadata = NULL;
+    char servers[160] = "";
+    size_t size = sizeof(servers);
+    rd_kafka_resp_err_t code;
+    enum rc rc = ensure_client(probe, err);
+
+    if (rc != RC_OK)
+        return rc;
+    code = rd_kafka_metadata(probe->kafka, 0, NULL, &metadata, ANSWER_MS);
+    rd_kafka_poll(probe->kafka, 0);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_metadata_destroy(metadata);
+        return RC_OK;
+    }
+    kafka_name_brokers(probe->kafka);
+    rd_kafka_conf_get(rd_kafka_conf(probe->kafka), SERVERS, servers, &size);
+    /* Without the thread for a broker the client connects nowhere, and tries no more. */
+    rc = probe->trouble.code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE ? RC_FATAL : RC_RETRY;
+    return err_fail(err, rc, code, "no answer from kafka." SERVERS " = %.120s: %.180s", servers,
+                    probe->trouble.text[0] ? probe->trouble.text : rd_kafka_err2str(code));
+}
+
+void probe_kafka_open(struct probe_kafka *probe, const struct settings *settings)
+{
+    memset(probe, 0, sizeof(*probe));
+    probe->settings = settings;
+    condition_init(&probe->answering, CONDITION_DEPENDENCY,
+                   "dep=kafka role=relay reason=no_answer");
+    condition_assume_failing(&probe->answering, "not reached yet");
+}
+
+void probe_kafka_close(struct probe_kafka *probe)
+{
+    if (probe->kafka)
+        rd_kafka_destroy(probe->kafka);
+    probe->kafka = NULL;
+    condition_done(&probe->answering);
+}
+
+int64_t probe_kafka_step(void *arg, int64_t now_ms)
+{
+    struct probe_kafka *probe = arg;
+    struct err err = {0};
+    enum rc rc = request_brokers(probe, &err);
+
+    if (rc == RC_FATAL) {
+        log_error(LOG_ERROR, "role_failed", &err, "role=relay");
+        probe->failed = true;
+        return LOOP_END;
+    }
+    if (rc == RC_OK) {
+        probe->silent_since_ms = 0;
+        probe->trouble = (struct err){0};
+        condition_ok(&probe->answering, now_ms);
+        return EVERY_MS;
+    }
+    if (probe->silent_since_ms == 0)
+        probe->silent_since_ms = now_ms;
+    if (now_ms - probe->silent_since_ms >= PROBE_SILENT_MS)
+        condition_fail(&probe->answering, now_ms, &err);
+    return AGAIN_MS;
+}
+
+bool probe_kafka_failing(struct probe_kafka *probe, struct err *err)
+{
+    return condition_read(&probe->answering, err);
+}

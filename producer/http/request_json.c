@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/http/request_json.h"
+
+#include "common/text.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int status;
+    const char *about;
+} codes[REQUEST_FAULT_CODES] = {
+    [REQUEST_FAULT_NOT_JSON] = {"not_json", 400,
+                                "the body is not JSON, has more behind it, or repeats a field"},
+    [REQUEST_FAULT_WRONG_TYPE] = {"wrong_type", 400, "a value has another type"},
+    [REQUEST_FAULT_MISSING] = {"missing", 400, "a field or query parameter is missing"},
+    [REQUEST_FAULT_UNKNOWN] = {"unknown_field", 400, "there is no such field or query parameter"},
+    [REQUEST_FAULT_OUT_OF_RANGE] = {"out_of_range", 400, "a value is not allowed"},
+    [REQUEST_FAULT_DUPLICATE] = {"duplicate", 400,
+                                 "a query parameter is given twice, or params twice"},
+    [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
+    [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path or task"},
+    [REQUEST_FAULT_METHOD] = {"method_not_allowed", 405, "the path does not take this method"},
+    [REQUEST_FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415,
+                                  "the body is not application/json"},
+    [REQUEST_FAULT_TOO_LARGE] = {"too_large", 413, "the body is larger than api.body_bytes_max"},
+    [REQUEST_FAULT_NO_TOKEN] = {"unauthorized", 401, "the bearer token is missing or wrong"},
+    [REQUEST_FAULT_NO_SCOPE] = {"forbidden", 403,
+                                "the token lacks the scope, or the group does not allow the task"},
+    [REQUEST_FAULT_OTHER_HOST] = {"misdirected_request", 421,
+                                  "the server does not answer for this host; api.hosts names them"},
+    [REQUEST_FAULT_BAD_REQUEST] = {"bad_request", 400, "the request cannot be read as HTTP"},
+    [REQUEST_FAULT_FULL] = {"too_many_requests", 429,
+                            "the queue or the scene is full; nothing was done"},
+    [REQUEST_FAULT_UNAVAILABLE] =
+        {"unavailable", 503,
+         "the database cannot be reached or the server is stopping; nothing was done"},
+    [REQUEST_FAULT_TIMEOUT] = {"timeout", 503,
+                               "not done in time; the message says whether it may have "
+                               "been done"},
+};
+
+const char *request_fault_name(enum request_fault_code code)
+{
+    return codes[code].name;
+}
+
+int request_fault_status(enum request_fault_code code)
+{
+    return codes[code].status;
+}
+
+const char *request_fault_about(enum request_fault_code code)
+{
+    return codes[code].about;
+}
+
+void request_fault_set(struct request_fault *fault, enum request_fault_code code,
+                       const char *format, ...)
+{
+    va_list args;
+
+    fault->code = code;
+    fault->has_at = false;
+    va_start(args, format);
+    vsnprintf(fault->message, sizeof(fault->message), format, args);
+    va_end(args);
+    utf8_clean(fault->message);
+}
+
+void request_fault_at(struct request_fault *fault, const char *at)
+{
+    fault->has_at = true;
+    snprintf(fault->at, sizeof(fault->at), "%s", at);
+}
+
+void request_fault_put_text(struct buf *out, const char *text)
+{
+    buf_char(out, '"');
+    while (*text) {
+        unsigned char byte = (unsigned char)*text;
+        size_t len = utf8_len(text);
+
+        if (len == 0)
+            buf_char(out, '?');
+        else if (byte == '"' || byte == '\\')
+            buf_print(out, "\\%c", byte);
+        else if (byte < 0x20 || byte == 0x7f)
+            buf_print(out, "\\u%04x", (unsigned)byte);
+        else
+            buf_put(out, text, len);
+        text += len > 0 ? len : 1;
+    }
+    buf_char(out, '"');
+}
+
+void request_fault_put(struct buf *out, const struct request_fault *fault)
+{
+    buf_text_put(out, "{\"error\":{\"code\":\"");
+    buf_text_put(out, request_fault_name(fault->code));
+    buf_text_put(out, "\",\"message\":");
+    request_fault_put_text(out, fault->message);
+    if (fault->has_at) {
+        buf_text_put(out, ",\"at\":");
+        request_fault_put_text(out, fault->at);
+    }
+    buf_text_put(out, "}}");
+}
+
+void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field)
+{
+    char at[sizeof(fault->at)];
+    size_t len = 0;
+
+    at[0] = '\0';
+    if (array)
+        len = (size_t)snprintf(at, sizeof(at), "/%zu", index);
+    if (field && len + 1 < sizeof(at))
+        at[len++] = '/';
+    for (; field && *field && len + 3 < sizeof(at); field++) {
+        if (*field == '~' || *field == '/') {
+            at[len++] = '~';
+            at[len++] = *field == '~' ? '0' : '1';
+        } else {
+            at[len++] = *field;
+        }
+    }
+    at[len] = '\0';
+    request_fault_at(fault, at);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+void json_split_blanks(struct json_split *split)
+{
+    while (split->at < split->len && is_blank(split->body[split->at]))
+        split->at++;
+}
+
+/* The position after the closing quote, or the end of the body. */
+static size_t find_string_end(const struct json_split *split, size_t at)
+{
+    for (at++; at < split->len && split->body[at] != '"'; at++)
+        at += split->body[at] == '\\';
+    return at + 1;
+}
+
+static char find_next(struct json_split *split, char close, struct json_piece *piece)
+{
+    size_t depth = 0;
+    size_t at = split->at;
+
+    while (at < split->len) {
+        char c = split->body[at];
+
+        if (depth == 0 && (c == ',' || c == close)) {
+            *piece = (struct json_piece){split->at, at - split->at};
+            split->at = at + 1;
+            return c;
+        }
+        if (c == '{' || c == '[')
+            depth++;
+        else if ((c == '}' || c == ']') && depth > 0)
+            depth--;
+        at = c == '"' ? find_string_end(split, at) : at + 1;
+    }
+    return 0;
+}
+
+char json_split_next(struct json_split *split, struct json_piece *piece)
+{
+    return find_next(split, ']', piece);
+}
+
+enum rc json_split_count(struct json_split split, size_t items_max, const char *noun, size_t *count,
+                         struct request_fault *fault)
+{
+    struct json_piece piece;
+    char end = ',';
+
+    json_split_blanks(&split);
+    for (*count = 0; end == ','; ++*count) {
+        if (*count > items_max)
+            break;
+        end = json_split_next(&split, &piece);
+        if (end == 0) {
+            request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "the body ends inside its array");
+            return RC_REJECT;
+        }
+    }
+    if (*count == 1 && piece.len == 0)
+        *count = 0;
+    if (*count == 0 || *count > items_max) {
+        request_fault_set(fault, REQUEST_FAULT_OUT_OF_RANGE, "an array must hold 1 to %zu %s",
+                          items_max, noun);
+        request_fault_at(fault, "");
+        return RC_REJECT;
+    }
+    json_split_blanks(&split);
+    if (split.at < split.len) {
+        request_fault_set(fault, REQUEST_FAULT_NOT_JSON,
+                          "the body continues after the array, at byte %zu", split.at);
+        return RC_REJECT;
+    }
+    return RC_OK;
+}
+
+bool json_split_member(const char *object, size_t len, const char *name, struct json_piece *value)
+{
+    struct json_split split = {.body = object, .len = len};
+    struct json_piece member;
+    char end = ',';
+
+    json_split_blanks(&split);
+    split.at++; /* the '{' */
+    while (end == ',') {
+        size_t behind;
+
+        json_split_blanks(&split);
+        end = find_next(&split, '}', &member);
+        if (end == 0 || member.len < strlen(name) + 2)
+            continue;
+        behind = find_string_end(&split, member.at);
+        if (behind - member.at != strlen(name) + 2 ||
+            memcmp(object + member.at + 1, name, strlen(name)) != 0)
+            continue;
+        split.at = behind;
+        json_split_blanks(&split);
+        split.at++; /* the ':' */
+        json_split_blanks(&split);
+        value->at = split.at;
+        value->len = member.at + member.len - split.at;
+        while (value->len > 0 && is_blank(object[value->at + value->len - 1]))
+            value->len--;
+        return true;
+    }
+    return false;
+}

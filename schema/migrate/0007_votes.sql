@@ -1,0 +1,18 @@
+-- side: votes
+-- What a vote changes in its own transaction, beside the outbox. `migrate up --only outbox` leaves
+-- this and the sink out.
+
+CREATE TABLE vote_state (
+    voter_id   BIGINT     NOT NULL,
+    content_id BIGINT     NOT NULL,
+    voting     TINYINT    NOT NULL COMMENT '1 = votes for it, 0 = took the vote back',
+    version    BIGINT     NOT NULL COMMENT 'changes so far',
+    event_id   BINARY(16) NOT NULL COMMENT 'the event of the last change: makes a repeated COMMIT harmless',
+    PRIMARY KEY (voter_id, content_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'the last vote of each voter on each content';
+
+CREATE TABLE vote_count (
+    content_id BIGINT NOT NULL,
+    votes      BIGINT NOT NULL COMMENT 'exact total at commit',
+    PRIMARY KEY (content_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'totals; the row lock orders the votes of a content';

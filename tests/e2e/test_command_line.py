@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""What `tallybox` prints about itself: help, man pages, completion. Needs no server."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import suite  # noqa: E402
+
+WITHOUT_PAGE = {"help", "man", "completion"}
+
+
+def tallybox(*arguments, cwd=None):
+    return subprocess.run([suite.BINARY, *arguments], capture_output=True, text=True, timeout=60,
+                          check=False, stdin=subprocess.DEVNULL, cwd=cwd, env=suite.clean_environment())
+
+
+def commands():
+    page = tallybox("--help").stdout
+    return re.findall(r"^  (\w+) +\S", page.split("Commands:")[1], re.M)
+
+
+class CommandLine(unittest.TestCase):
+
+    def test_every_command_has_a_page_for_people_and_a_man_page(self):
+        self.assertIn("relay", commands())
+        for command in commands():
+            with self.subTest(command=command):
+                help_page = tallybox(command, "--help")
+                self.assertEqual((help_page.returncode, help_page.stderr), (0, ""))
+                self.assertEqual(tallybox("help", command).stdout, help_page.stdout)
+                page = tallybox("man", command)
+                self.assertEqual((page.returncode, page.stderr), (0, ""))
+                self.assertTrue(page.stdout.startswith(".TH TALLYBOX"), page.stdout[:80])
+                if command not in WITHOUT_PAGE:
+                    self.assertIn(f"tallybox\\-{command} \\- ", page.stdout)
+                    self.assertIn(".SH OPTIONS", page.stdout)
+
+    def test_groff_has_nothing_to_complain_about(self):
+        for arguments in (["man"], *(["man", command] for command in commands())):
+            with self.subTest(arguments=arguments):
+                done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], capture_output=True,
+                                      input=tallybox(*arguments).stdout, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def complete(self, *words):
+        """What bash offers for the last word."""
+        script = (f"{tallybox('completion', 'bash').stdout}\n"
+                  'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tallybox; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, "bash", "tallybox", *words], text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_completes_commands_options_and_settings(self):
+        self.assertEqual(set(self.complete("")), set(commands()))
+        self.assertEqual(self.complete("relay", "--mig"), ["--migrate"])
+        self.assertEqual(self.complete("relay", "--set", "rollup.inter"), ["rollup.interval_ms="])
+        self.assertEqual(self.complete("relay", "--config", ""), [])
+        self.assertEqual(self.complete("completion", "z"), ["zsh"])
+        self.assertNotIn("0.1.0", self.complete("version", ""))
+
+    def test_bash_completes_actions_and_their_options(self):
+        self.assertEqual(self.complete("retry", "unp"), ["unpark"])
+        self.assertEqual(self.complete("retry", "sce"), ["scene"])
+        self.assertEqual(self.complete("retry", "--mig"), ["--migrate"])
+        self.assertEqual(self.complete("retry", "list", "--biz"), ["--biz-no"])
+        self.assertEqual(self.complete("retry", "list", "--biz-no", ""), [])
+        self.assertEqual(self.complete("migrate", "base"), ["baseline"])
+        self.assertEqual(self.complete("dead", "repl"), ["replay"])
+
+    def test_pages_list_actions_with_their_arguments(self):
+        for command, line in (("retry", "  unpark [KEY]            continues a blocked or parked key"),
+                              ("dead", "  show ID                 one record with headers and payload"),
+                              ("migrate", "  status                  shows the schema version and "
+                                          "every migration")):
+            with self.subTest(command=command):
+                page = tallybox(command, "--help").stdout
+                actions = page[page.index("\nActions:\n"):page.index("\nExamples:\n")]
+                self.assertIn(line, actions.splitlines())
+                self.assertIn(".SH ACTIONS", tallybox("man", command).stdout)
+
+    def test_an_action_of_retry_reads_the_section_of_its_own_role(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as ini:
+            ini.write("[mysql]\nhost = 127.0.0.1\n[role.retry]\nmysql.port = 1\n"
+                      "[role.retry_admin]\nmysql.port = 2\n")
+            ini.flush()
+            done = tallybox("retry", "list", "--config", ini.name)
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+        self.assertIn("127.0.0.1:2", done.stderr)
+
+    def test_doctor_and_status_name_the_settings_file_of_a_failed_connection(self):
+        sets = ("--set", "mysql.host=127.0.0.1", "--set", "mysql.port=1",
+                "--set", "kafka.bootstrap.servers=127.0.0.1:1")
+        with tempfile.TemporaryDirectory() as folder:
+            for command in ("doctor", "status"):
+                with self.subTest(command=command):
+                    done = tallybox(command, *sets, cwd=folder)
+                    self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+                    self.assertIn("tallybox: no configuration file (./tallybox.ini not found): "
+                                  "built-in defaults\n", done.stderr)
+                    path = pathlib.Path(folder, "other.ini")
+                    path.write_text("")
+                    done = tallybox(command, *sets, "--config", str(path), cwd=folder)
+                    self.assertIn(f"tallybox: configuration file {path}\n", done.stderr)
+
+    def test_the_script_for_zsh_loads_the_functions_of_bash(self):
+        script = tallybox("completion", "zsh").stdout
+        self.assertTrue(script.startswith("#compdef tallybox\nautoload -U +X bashcompinit"), script[:80])
+
+    def test_wrong_arguments_are_refused(self):
+        for arguments in (["completion"], ["completion", "fish"], ["man", "relay", "more"],
+                          ["man", "rela"], ["relay", "--help=html"], ["version", "--nonsense"]):
+            with self.subTest(arguments=arguments):
+                done = tallybox(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertTrue(done.stderr)
+        self.assertIn('did you mean "relay"?', tallybox("man", "rela").stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
