@@ -87,18 +87,20 @@ fetch_help() {
 ./dev fetch
 
 Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
-Kafka, the scripts of Galera, schemathesis), so that everything later works without the network.
+Kafka, the scripts of Galera, schemathesis, promtool, what the pages of docs/ use), so that everything later works without the network.
 END
 }
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb galera kafka demo e2e pip bench stress mutants lint fuzz
+    packages_need build fetch mariadb galera kafka demo e2e pip languages bench stress mutants lint fuzz
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"
     galera_scripts >/dev/null || fail "no Galera: see above"
     schemathesis_packages >/dev/null || fail "no schemathesis: see above"
+    promtool_program >/dev/null || fail "no promtool: see above"
+    languages_parts >/dev/null || fail "no clients for the programs of docs/: see above"
 }
 
 clean_help() { echo "./dev clean: removes build/. The cache ($(cache_root)) stays."; }

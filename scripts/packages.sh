@@ -21,8 +21,16 @@ packages_of() {
         ;;
     demo) echo curl jq procps python3 ;;
     test) echo python3 ;;
-    e2e) echo curl jq kcat openssl python3 python3-pymysql procps ;;
+    e2e) echo curl groff-base jq kcat openssl python3 python3-pymysql procps ;;
     pip) echo python3-pip ;;
+    languages)
+        # A compiler or npm that is already on PATH stays the one we use.
+        command -v javac >/dev/null || echo default-jdk-headless
+        command -v mvn >/dev/null || echo maven
+        command -v go >/dev/null || echo golang-go
+        command -v npm >/dev/null || echo nodejs npm
+        echo kcat php-cli php-mysql python3-pip
+        ;;
     bench) echo wrk ;;
     stress) echo stress-ng ;;
     mutants) echo patch ;;

@@ -95,6 +95,27 @@ e2e_schemathesis() {
     E2E_WITHOUT+=' schemathesis'
 }
 
+# The clients that the programs of docs/ use, each language's from its own registry.
+e2e_languages() {
+    packages_need languages
+    if TALLYBOX_LANGUAGES=$(languages_parts); then
+        export TALLYBOX_LANGUAGES
+        return
+    fi
+    test_missing "$E2E_TIER of the programs in docs/: their clients cannot be fetched (see above)"
+    E2E_WITHOUT+=' languages'
+}
+
+# The judge of docs/alerts.yml.
+e2e_promtool() {
+    if TALLYBOX_PROMTOOL=$(promtool_program); then
+        export TALLYBOX_PROMTOOL
+        return
+    fi
+    test_missing "$E2E_TIER of docs/alerts.yml: promtool cannot be fetched (see above)"
+    E2E_WITHOUT+=' promtool'
+}
+
 # The programs of the bench, which is tried, too, among the long classes.
 e2e_bench() {
     packages_need bench
@@ -115,6 +136,8 @@ e2e_all() {
     if [[ $E2E_TIER == e2e ]]; then
         e2e_galera
         e2e_schemathesis
+        e2e_languages
+        e2e_promtool
     fi
     [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
     [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
