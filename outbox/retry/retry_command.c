@@ -10,7 +10,7 @@
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
-#include "outbox/retry/store/store_mysql.h"
+#include "outbox/retry/store/retry_mysql.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,17 +65,19 @@ static enum rc open_engines(struct retry *retry, struct err *err)
     const struct role_env *env = retry->env;
     bool compare_and_set = strcmp(env->settings->retry.claim, "compare_and_set") == 0;
     struct retry_store store;
-    enum rc rc = store_open(&retry->poll_store, env->settings, env->instance, compare_and_set, err);
+    enum rc rc =
+        retry_mysql_open(&retry->poll_store, env->settings, env->instance, compare_and_set, err);
 
     if (rc == RC_OK)
-        rc = store_open(&retry->renew_store, env->settings, env->instance, compare_and_set, err);
+        rc = retry_mysql_open(&retry->renew_store, env->settings, env->instance, compare_and_set,
+                              err);
     if (rc != RC_OK)
         return rc;
-    store = store_ops(&retry->poll_store);
+    store = retry_mysql_ops(&retry->poll_store);
     rc = dispatcher_init(&retry->dispatcher, &retry->pool, &store, os_random_u64(), err);
     if (rc != RC_OK)
         return rc;
-    store = store_ops(&retry->renew_store);
+    store = retry_mysql_ops(&retry->renew_store);
     return lease_renewer_init(&retry->renewer, &retry->pool, &store, os_random_u64(), err);
 }
 
@@ -157,8 +159,8 @@ static void retry_close(void *role)
     shard_leases_done(&retry->leases);
     lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);
-    store_close(&retry->renew_store);
-    store_close(&retry->poll_store);
+    retry_mysql_close(&retry->renew_store);
+    retry_mysql_close(&retry->poll_store);
     pool_done(&retry->pool);
     handler_list_close(&retry->handlers);
     free(retry);

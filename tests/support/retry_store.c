@@ -6,7 +6,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/retry/retry.h"
-#include "outbox/retry/store/store_mysql.h"
+#include "outbox/retry/store/retry_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <jansson.h>
@@ -383,7 +383,7 @@ static void serve(struct store *store, struct db *db)
     json_t *request;
 
     while ((request = json_loadf(stdin, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL)) != NULL) {
-        struct asked asked = {store_ops(store), db, request, json_object()};
+        struct asked asked = {retry_mysql_ops(store), db, request, json_object()};
         struct err err = {0};
         enum rc rc = answer(&asked, &err);
 
@@ -417,15 +417,15 @@ int main(int argc, char **argv)
     settings.mysql.port = number_of(options, "port");
     settings.mysql.connect_timeout_ms = 5000;
     settings.mysql.query_timeout_ms = 30000;
-    if (store_open(&store, &settings, text_of(options, "owner"), flag_of(options, "compareAndSet"),
-                   &err) != RC_OK ||
+    if (retry_mysql_open(&store, &settings, text_of(options, "owner"),
+                         flag_of(options, "compareAndSet"), &err) != RC_OK ||
         db_open(&db, &settings.mysql, &err) != RC_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
     serve(&store, db);
     db_close(db);
-    store_close(&store);
+    retry_mysql_close(&store);
     json_decref(options);
     return 0;
 }

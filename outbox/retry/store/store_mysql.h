@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* struct retry_store for MySQL: one thread's connection to the retry tables and the statement that
- * it is putting together. Decides how long a transaction may wait and be idle; the calls themselves
- * are in claim_mysql, finish_mysql and look_mysql. One thread at a time; a process that claims,
- * finishes and renews in several threads opens several. */
+/* One thread's connection to the retry tables and the statement that it is putting together; what
+ * claim_mysql, finish_mysql and look_mysql share. Decides how long a transaction may wait and be
+ * idle. retry_mysql opens a store with the memory of these modules. One thread at a time. */
 #ifndef OUTBOX_RETRY_STORE_STORE_MYSQL_H
 #define OUTBOX_RETRY_STORE_STORE_MYSQL_H
 
@@ -20,9 +19,10 @@
  * order. */
 #define STORE_IDS_MAX 500
 
-struct claim;
-struct finishing;
-struct walk;
+/* Memory of the modules that make the calls; only they know what is in it. */
+struct claim;     /* claim_mysql */
+struct finishing; /* finish_mysql */
+struct walk;      /* look_mysql */
 
 struct store {
     struct db *db;
@@ -59,12 +59,12 @@ enum rc store_query(struct store *store, db_on_row on_row, void *ctx, struct err
  * which lock the same rows meet at the first one. */
 void store_put_ids(struct buf *sql, const int64_t *ids, size_t count);
 
-/* Borrows settings and owner, the name of this instance. RC_FATAL: no memory. */
+/* Prepares a connection, without the memory of the calls. Borrows settings and owner. RC_FATAL: no
+ * memory. */
 enum rc store_open(struct store *store, const struct settings *settings, const char *owner,
                    bool compare_and_set, struct err *err);
-/* A zeroed store may be closed, too. */
+/* Closes the connection; the memory of the calls was freed before. A zeroed store may be closed,
+ * too. */
 void store_close(struct store *store);
-
-struct retry_store store_ops(struct store *store);
 
 #endif
