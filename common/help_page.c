@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/help_page.h"
 
+#include "common/config/settings.h"
 #include "common/text.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef COMMON_HELP_PAGE_H
 #define COMMON_HELP_PAGE_H
 
-#include "common/options.h"
+#include "common/option_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,56 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: every subcommand lists its options in one table, which feeds the parser and
- * the page of --help (common/help_page.h). --config FILE, --set SECTION.KEY=VALUE and --help are
- * always available. Main thread. */
+/* Parses command lines by a subcommand's table of options (common/option_table.h). --config FILE,
+ * --set SECTION.KEY=VALUE and --help are always available. Main thread. */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
 
 #include "common/config/config.h"
 #include "common/log.h"
+#include "common/option_table.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-/* Exit codes of the process. */
-enum exit_code {
-    EXIT_DONE = 0,        /* it worked, every check held */
-    EXIT_FAILED = 1,      /* it failed: a check failed, some lines were bad, a server refused */
-    EXIT_USAGE = 2,       /* the command line or a setting is wrong; nothing was started */
-    EXIT_UNAVAILABLE = 3, /* a database or broker could not be reached in time; try again */
-};
-
-enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER };
-
-struct option_entry {
-    const char *name;      /* without the dashes */
-    enum option_kind kind; /* *target is bool, const char * or int64_t */
-    void *target;
-    const char *metavar; /* NULL for flags */
-    const char *help;
-};
-
-/* What the first arguments of a command may be. */
-struct option_action {
-    const char *name;      /* one or two words: "list", "scene set" */
-    const char *arguments; /* "[ID]...", or "" */
-    const char *help;      /* one line */
-};
-
-struct option_parse {
-    const char *command;   /* "tallybox relay" */
-    const char *role;      /* as in struct options; NULL: the role with the command's name */
-    const char *arguments; /* "VOTER CONTENT", or "" */
-    const char *about;     /* the first paragraph of --help */
-    const struct option_entry *entries;
-    size_t count;
-    /* Listed by --help and offered by the completion; NULL: none. */
-    const struct option_action *actions;
-    size_t action_count;
-    const char *examples; /* the last paragraph, or NULL */
-    /* Sections whose settings --help lists, separated by commas, or NULL. */
-    const char *sections;
-};
 
 /* The remaining arguments; they point into argv. */
 struct options {
