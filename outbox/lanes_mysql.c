@@ -3,7 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db/db.h"
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 
 #include <stddef.h>
 

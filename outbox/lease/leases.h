@@ -17,7 +17,7 @@
 #include "common/err.h"
 #include "common/log.h"
 #include "common/metrics.h"
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "outbox/lease/lease_ops.h"
 #include "outbox/lease/leases.h"
-#include "outbox/relay/relay_ops.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_ops.h"
 

@@ -4,7 +4,7 @@
 #ifndef TESTS_FAKES_FAKE_LEASES_H
 #define TESTS_FAKES_FAKE_LEASES_H
 
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 #include "outbox/retry/retry_ops.h"
 #include "tests/fakes/fake_hooks.h"
 

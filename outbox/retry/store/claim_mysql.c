@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/claim_mysql.h"
 
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 #include "outbox/retry/policy/order.h"
 #include "outbox/retry/store/wake_mysql.h"
 

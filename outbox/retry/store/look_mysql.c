@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/look_mysql.h"
 
-#include "outbox/relay/relay_ops.h"
+#include "outbox/lease/lease_ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
