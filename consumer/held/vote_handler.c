@@ -126,8 +126,8 @@ static void vote_run(void *ctx, size_t worker, const struct retry_job *job,
                                &attempt->err);
     if (rc != RC_OK) {
         attempt->end = ATTEMPT_FAILED;
-        attempt->source = FAULT_PLAIN;
-        attempt->fault = rc == RC_REJECT ? FAULT_REFUSED : FAULT_TRANSIENT;
+        attempt->source = FAULT_SOURCE_PLAIN;
+        attempt->fault = rc == RC_REJECT ? FAULT_CLASS_REFUSED : FAULT_CLASS_TRANSIENT;
         return;
     }
     work.sink = dead_mysql_sink(mine->mysql);

@@ -214,9 +214,9 @@ struct retry_new_task vote_task_view(struct vote_task *task)
 static void fail_attempt(struct attempt_result *attempt, enum rc rc, const struct err *err)
 {
     attempt->end = ATTEMPT_FAILED;
-    attempt->source = err->code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+    attempt->source = err->code != 0 ? FAULT_SOURCE_MYSQL : FAULT_SOURCE_PLAIN;
     attempt->code = err->code;
-    attempt->fault = rc == RC_FATAL ? FAULT_OURS : FAULT_TRANSIENT;
+    attempt->fault = rc == RC_FATAL ? FAULT_CLASS_OURS : FAULT_CLASS_TRANSIENT;
     attempt->err = *err;
 }
 
@@ -270,14 +270,14 @@ static void decide_result(const struct replay *replay, bool named, int code,
 
     if (replay->refused > 0) {
         attempt->end = ATTEMPT_FAILED;
-        attempt->source = code != 0 ? FAULT_MYSQL : FAULT_PLAIN;
+        attempt->source = code != 0 ? FAULT_SOURCE_MYSQL : FAULT_SOURCE_PLAIN;
         attempt->code = code;
-        attempt->fault = FAULT_TRANSIENT;
+        attempt->fault = FAULT_CLASS_TRANSIENT;
         err_set(err, "dead record %" PRId64 ": %s", replay->id, replay->reason);
     } else if (replay->wait > 0) {
         attempt->end = ATTEMPT_FAILED;
-        attempt->source = FAULT_PLAIN;
-        attempt->fault = FAULT_TRANSIENT;
+        attempt->source = FAULT_SOURCE_PLAIN;
+        attempt->fault = FAULT_CLASS_TRANSIENT;
         err_set(err, "dead record %" PRId64 " is older, has the same key and stays dead",
                 replay->id);
     } else if (replay->lost > 0 && named) {
@@ -403,6 +403,6 @@ void vote_work_apply(const struct vote_work *work, const void *bytes, size_t len
     if (!never)
         return;
     attempt->end = ATTEMPT_REJECTED;
-    attempt->source = FAULT_PLAIN;
+    attempt->source = FAULT_SOURCE_PLAIN;
     attempt->code = 0;
 }

@@ -22,7 +22,7 @@ void attempt_fail(struct attempt_result *attempt, enum fault_source source, int 
 
 void attempt_refuse(struct attempt_result *attempt, const struct err *err)
 {
-    attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED, "%s", err->text);
+    attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_REFUSED, "%s", err->text);
 }
 
 void attempt_cut(struct attempt_result *attempt)

@@ -21,14 +21,21 @@
 
 /* Why an attempt failed; a policy decides by it. */
 enum fault_class {
-    FAULT_TRANSIENT, /* may pass without a change of the task or of this program */
-    FAULT_REFUSED,   /* the task as it is will always be refused */
-    FAULT_OURS,      /* a local setting or account is wrong: all tasks of the scene fail alike */
+    FAULT_CLASS_TRANSIENT, /* may pass without a change of the task or of this program */
+    FAULT_CLASS_REFUSED,   /* the task as it is will always be refused */
+    FAULT_CLASS_OURS, /* a local setting or account is wrong: all tasks of the scene fail alike */
 };
 
 /* Where a code comes from. The scene's policy decides its class, else policy.c, else the handler.
- * FAULT_PLAIN has no codes: the attempt result names the class itself. */
-enum fault_source { FAULT_MYSQL, FAULT_KAFKA, FAULT_HTTP, FAULT_SIGNAL, FAULT_EXIT, FAULT_PLAIN };
+ * FAULT_SOURCE_PLAIN has no codes: the attempt result names the class itself. */
+enum fault_source {
+    FAULT_SOURCE_MYSQL,
+    FAULT_SOURCE_KAFKA,
+    FAULT_SOURCE_HTTP,
+    FAULT_SOURCE_SIGNAL,
+    FAULT_SOURCE_EXIT,
+    FAULT_SOURCE_PLAIN
+};
 
 enum attempt_end {
     ATTEMPT_DONE,

@@ -124,8 +124,8 @@ static void cut_task(struct slot *slot, const char *why)
 static void reject_result(struct slot *slot)
 {
     slot->attempt_result.end = ATTEMPT_FAILED;
-    slot->attempt_result.source = FAULT_PLAIN;
-    slot->attempt_result.fault = FAULT_REFUSED;
+    slot->attempt_result.source = FAULT_SOURCE_PLAIN;
+    slot->attempt_result.fault = FAULT_CLASS_REFUSED;
     err_set(&slot->attempt_result.err, "the result of step %lld has more than %zu bytes",
             (long long)slot->job.step, RETRY_RESULT_BYTES_MAX);
 }

@@ -83,8 +83,8 @@ static void refuse_run(struct slot *slot, enum rc rc, const struct err *err)
 {
     slot->handler = NULL;
     slot->attempt_result.err = *err;
-    slot->attempt_result.source = FAULT_PLAIN;
-    slot->attempt_result.fault = FAULT_REFUSED;
+    slot->attempt_result.source = FAULT_SOURCE_PLAIN;
+    slot->attempt_result.fault = FAULT_CLASS_REFUSED;
     slot->attempt_result.delay_ms = ATTEMPT_NO_DELAY;
     slot->attempt_result.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
 }

@@ -21,7 +21,7 @@ static enum fault_class classify_fault(const struct slot *slot)
 {
     const struct attempt_result *attempt = &slot->attempt_result;
 
-    if (attempt->source == FAULT_PLAIN)
+    if (attempt->source == FAULT_SOURCE_PLAIN)
         return attempt->fault;
     return policy_classify(&slot->kind->scene->policy, attempt->source, attempt->code,
                            attempt->fault);
@@ -42,10 +42,10 @@ static void report_to_breaker(struct writeback *writeback, struct slot *slot, in
     }
     switch (slot->attempt_result.end) {
     case ATTEMPT_FAILED:
-        if (classify_fault(slot) != FAULT_REFUSED)
+        if (classify_fault(slot) != FAULT_CLASS_REFUSED)
             destinations_failed(&writeback->slots->destinations, destination,
                                 &slot->attempt_result.err, now_ms, rng_next(writeback->rng));
-        else if (slot->attempt_result.source != FAULT_PLAIN)
+        else if (slot->attempt_result.source != FAULT_SOURCE_PLAIN)
             destinations_worked(&writeback->slots->destinations, destination, now_ms);
         else if (slot->probe)
             destination_learned_nothing(destination);
@@ -188,14 +188,14 @@ static void end_again(struct slot *slot, const struct decision *decision, int64_
     if (slot->attempt_result.end == ATTEMPT_FAILED)
         put_reason(slot, classify_fault(slot), "");
     else
-        put_reason(slot, FAULT_TRANSIENT, "");
+        put_reason(slot, FAULT_CLASS_TRANSIENT, "");
 }
 
 static void end_exhausted(struct writeback *writeback, struct slot *slot, const char *why,
                           int64_t now_ms)
 {
     enum fault_class fault =
-        slot->attempt_result.end == ATTEMPT_REJECTED ? FAULT_REFUSED : classify_fault(slot);
+        slot->attempt_result.end == ATTEMPT_REJECTED ? FAULT_CLASS_REFUSED : classify_fault(slot);
 
     put_reason(slot, fault, why);
     slot->update.end = choose_exhausted_end(slot);
@@ -213,7 +213,7 @@ static void put_task_off(struct slot *slot, int64_t now_ms)
     update->outcome = NULL;
     update->delay_ms = destination_put_off_ms(slot->destination, now_ms);
     foresee_end(slot, now_ms + slot->database_ahead_ms);
-    update->reason_class = fault_class_name(FAULT_TRANSIENT);
+    update->reason_class = fault_class_name(FAULT_CLASS_TRANSIENT);
     snprintf(slot->reason, sizeof(slot->reason), "the circuit breaker of %.100s is open: %s",
              slot->destination->name, slot->destination->why);
     update->reason = slot->reason;
@@ -244,8 +244,8 @@ static void expire_task(struct writeback *writeback, struct slot *slot, int64_t 
 {
     err_set(&slot->attempt_result.err, "it did not begin within %" PRId64 " ms",
             slot->kind->scene->policy.age_ms_max);
-    slot->attempt_result.source = FAULT_PLAIN;
-    slot->attempt_result.fault = FAULT_TRANSIENT;
+    slot->attempt_result.source = FAULT_SOURCE_PLAIN;
+    slot->attempt_result.fault = FAULT_CLASS_TRANSIENT;
     slot->update.outcome = NULL;
     return_token(slot);
     end_exhausted(writeback, slot, "deadline", now_ms);
@@ -288,7 +288,7 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
 static void uncount_stopped_attempt(const struct writeback *writeback, struct slot *slot)
 {
     if (slot->attempt_result.end == ATTEMPT_FAILED && atomic_load(&writeback->pool->leaving) &&
-        classify_fault(slot) != FAULT_REFUSED)
+        classify_fault(slot) != FAULT_CLASS_REFUSED)
         slot->attempt_result.end = ATTEMPT_CUT;
 }
 
@@ -397,7 +397,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
     update->end = TASK_END_AGAIN;
     update->delay_ms = REFUSED_DELAY_MS;
     update->exhausts_in_ms = RETRY_NOT_FORESEEN;
-    update->reason_class = fault_class_name(FAULT_OURS);
+    update->reason_class = fault_class_name(FAULT_CLASS_OURS);
     update->reason = slot->reason;
     update->outcome = attempt_end_name(ATTEMPT_FAILED);
     update->attempts = slot->attempts + 1;

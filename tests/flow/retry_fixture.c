@@ -444,7 +444,7 @@ static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_c
 static void fail_as(const struct task *task, struct attempt_result *attempt)
 {
     attempt->end = task->end;
-    attempt->source = FAULT_PLAIN;
+    attempt->source = FAULT_SOURCE_PLAIN;
     attempt->fault = task->fault;
     attempt->delay_ms = task->delay_ms;
     err_set(&attempt->err, "it does not work");

@@ -189,8 +189,8 @@ static void a_refusal_exhausts_at_once_unless_the_scene_retries_it(void **state)
     struct task *again = failing("other", NULL, 1);
 
     (void)state;
-    task->fault = FAULT_REFUSED;
-    again->fault = FAULT_REFUSED;
+    task->fault = FAULT_CLASS_REFUSED;
+    again->fault = FAULT_CLASS_REFUSED;
     retry_fixture_scene("other", SOON ", \"stop\": []}", NULL, false);
     host_start(0);
     assert_true(retry_fixture_drain(2000));
@@ -261,7 +261,7 @@ static void the_relays_refused_rows_block_and_are_tried_on(void **state)
     struct task *task = failing("publish", "topic/a", 100);
 
     (void)state;
-    task->fault = FAULT_REFUSED;
+    task->fault = FAULT_CLASS_REFUSED;
     task->delay_ms = 10;
     host_start(0);
     retry_fixture_run(3000);

@@ -165,7 +165,7 @@ static void signals_are_as_usual_in_it(void **state)
     struct fixture *fixture = *state;
     const struct attempt_result *attempt = run_script(fixture, "kill -PIPE $$; exit 3");
 
-    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->source, FAULT_SOURCE_SIGNAL);
     assert_int_equal(attempt->code, SIGPIPE);
 }
 
@@ -176,12 +176,12 @@ static void exit_codes_and_signals_are_reported(void **state)
         run_script(fixture, "echo first >&2; echo >&2; printf 'it is full' >&2; exit 75");
 
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_EXIT);
+    assert_int_equal(attempt->source, FAULT_SOURCE_EXIT);
     assert_int_equal(attempt->code, 75);
     assert_string_equal(attempt->err.text, "/bin/sh exited with 75: it is full");
     attempt = run_script(fixture, "kill -KILL $$");
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->source, FAULT_SOURCE_SIGNAL);
     assert_int_equal(attempt->code, SIGKILL);
     attempt = run_script(fixture, "exit 99");
     assert_int_equal(attempt->end, ATTEMPT_SNOOZED);
@@ -197,14 +197,14 @@ static void a_program_that_must_not_or_cannot_run_is_a_configuration_error(void 
     const struct attempt_result *attempt = run(fixture, "{\"program\": \"/bin/rm\"}");
 
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_int_equal(attempt->fault, FAULT_CLASS_OURS);
     assert_non_null(strstr(attempt->err.text, "\"/bin/rm\" is not in retry.exec_programs"));
     attempt = run(fixture, "{\"program\": \"/nowhere\"}");
-    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_int_equal(attempt->fault, FAULT_CLASS_OURS);
     assert_non_null(strstr(attempt->err.text, "No such file"));
     attempt = run(fixture, "{\"program\": \"bin/sh\"}");
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->fault, FAULT_REFUSED);
+    assert_int_equal(attempt->fault, FAULT_CLASS_REFUSED);
 }
 
 /* The script gets so much time. */
@@ -230,7 +230,7 @@ static void a_program_that_ignores_sigterm_is_killed_in_time(void **state)
 
         attempt = run_timed(fixture, "trap '' TERM; while :; do sleep 60; done", time_ms);
         assert_int_equal(attempt->end, ATTEMPT_FAILED);
-        assert_int_equal(attempt->source, FAULT_SIGNAL);
+        assert_int_equal(attempt->source, FAULT_SOURCE_SIGNAL);
         assert_true(os_now_ms() < began_ms + time_ms + LONG_MS / 4);
     }
     assert_int_equal(attempt->code, SIGKILL);
@@ -320,7 +320,7 @@ static void the_tasks_own_time_counts_too(void **state)
                      " \"timeout\": \"200ms\"}");
 
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->source, FAULT_SOURCE_SIGNAL);
     assert_non_null(strstr(attempt->err.text, "did not end in time"));
 }
 
@@ -349,7 +349,7 @@ static void a_flood_is_read_to_its_end_and_bounded(void **state)
     assert_non_null(strstr(attempt->err.text, ": the end"));
     attempt = run_timed(fixture, "yes & yes >&2", 1000);
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_SIGNAL);
+    assert_int_equal(attempt->source, FAULT_SOURCE_SIGNAL);
 }
 
 static void a_program_need_not_read(void **state)

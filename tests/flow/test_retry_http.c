@@ -114,7 +114,7 @@ static void assert_done(const struct attempt_result *attempt)
 static void assert_failed(const struct attempt_result *attempt, int code)
 {
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_HTTP);
+    assert_int_equal(attempt->source, FAULT_SOURCE_HTTP);
     if (attempt->code != code)
         fail_msg("%d: %s", attempt->code, attempt->err.text);
 }
@@ -235,12 +235,12 @@ static void only_listed_hosts_are_called(void **state)
 
     attempt = run(fixture, "{\"urls\": [\"http://127.0.0.1:1/\", \"http://127.0.0.1:2/\"]}");
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->source, FAULT_PLAIN);
-    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_int_equal(attempt->source, FAULT_SOURCE_PLAIN);
+    assert_int_equal(attempt->fault, FAULT_CLASS_OURS);
     assert_string_equal(attempt->err.text, "the host \"127.0.0.1\" with port 2 is not in "
                                            "retry.http_hosts of this process");
     fixture->settings.retry.http_hosts[0] = '\0';
-    assert_int_equal(run_path(fixture, "/ok", "")->fault, FAULT_OURS);
+    assert_int_equal(run_path(fixture, "/ok", "")->fault, FAULT_CLASS_OURS);
     assert_int_equal(atomic_load(&fixture->peer.connections), 0);
 }
 
@@ -249,10 +249,10 @@ static void options_that_make_no_call_are_refused(void **state)
     struct fixture *fixture = *state;
     struct err err = {0};
 
-    assert_int_equal(run(fixture, "{\"url\": \"gopher://a\"}")->fault, FAULT_REFUSED);
+    assert_int_equal(run(fixture, "{\"url\": \"gopher://a\"}")->fault, FAULT_CLASS_REFUSED);
     assert_int_equal(retry_http_handler.check(NULL, &fixture->job, &err), RC_REJECT);
     fixture->job.params_type = "text/plain\r\nX: y";
-    assert_int_equal(run_path(fixture, "/ok", "")->fault, FAULT_REFUSED);
+    assert_int_equal(run_path(fixture, "/ok", "")->fault, FAULT_CLASS_REFUSED);
     assert_int_equal(retry_http_handler.check(NULL, &fixture->job, &err), RC_REJECT);
     fixture->job.params_type = "text/plain";
     assert_int_equal(retry_http_handler.check(NULL, &fixture->job, &err), RC_OK);
@@ -283,7 +283,7 @@ static void every_transport_failure_is_retried(void **state)
     const struct attempt_result *attempt = run(fixture, "{\"url\": \"http://127.0.0.1:1/\"}");
 
     assert_failed(attempt, -7); /* libcurl: could not connect */
-    assert_int_equal(attempt->fault, FAULT_TRANSIENT);
+    assert_int_equal(attempt->fault, FAULT_CLASS_TRANSIENT);
     assert_failed(run_path(fixture, "/half", ""), -18);   /* the body ended too soon */
     assert_failed(run_path(fixture, "/rubbish", ""), -1); /* that is no HTTP */
     assert_failed(run_path(fixture, "/heads", ""), -23);
@@ -454,13 +454,13 @@ static void a_certificate_is_checked_and_so_is_its_name(void **state)
     server = tls_open(folder, cert, key);
     attempt = run_tls(fixture, "localhost", http_port(server));
     assert_failed(attempt, -60); /* no trusted authority signed it */
-    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_int_equal(attempt->fault, FAULT_CLASS_OURS);
     snprintf(fixture->settings.retry.http_ca, sizeof(fixture->settings.retry.http_ca), "%s", cert);
     assert_done(run_tls(fixture, "localhost", http_port(server)));
     assert_string_equal(buf_text(&fixture->result), "safe");
     attempt = run_tls(fixture, "127.0.0.1", http_port(server));
     assert_failed(attempt, -60); /* it is another's */
-    assert_int_equal(attempt->fault, FAULT_OURS);
+    assert_int_equal(attempt->fault, FAULT_CLASS_OURS);
     http_close(server);
     unlink(cert);
     unlink(key);

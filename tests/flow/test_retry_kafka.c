@@ -219,14 +219,14 @@ static const struct answer {
     bool done; /* librdkafka sends it again by itself */
     enum fault_class fault;
 } answers[] = {
-    {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, FAULT_TRANSIENT},
-    {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, FAULT_TRANSIENT},
-    {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, false, FAULT_REFUSED},
-    {RD_KAFKA_RESP_ERR_INVALID_RECORD, false, FAULT_REFUSED},
-    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, false, FAULT_OURS},
+    {RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, true, FAULT_CLASS_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, true, FAULT_CLASS_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, false, FAULT_CLASS_REFUSED},
+    {RD_KAFKA_RESP_ERR_INVALID_RECORD, false, FAULT_CLASS_REFUSED},
+    {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, false, FAULT_CLASS_OURS},
     /* These finish the producer; a new one sends it. */
-    {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, true, FAULT_TRANSIENT},
-    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, true, FAULT_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER, true, FAULT_CLASS_TRANSIENT},
+    {RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, true, FAULT_CLASS_TRANSIENT},
 };
 
 static void every_answer_of_the_broker_has_its_class(void **state)
@@ -244,7 +244,7 @@ static void every_answer_of_the_broker_has_its_class(void **state)
             fail_msg("%s: %s", rd_kafka_err2name(answer->code), attempt.err.text);
         if (!answer->done) {
             assert_int_equal(attempt.end, ATTEMPT_FAILED);
-            assert_int_equal(attempt.source, FAULT_KAFKA);
+            assert_int_equal(attempt.source, FAULT_SOURCE_KAFKA);
             assert_int_equal(attempt.code, answer->code);
             assert_int_equal(attempt.fault, answer->fault);
         }
@@ -264,8 +264,8 @@ static void options_that_make_no_record_are_refused(void **state)
     struct err err = {0};
 
     assert_int_equal(attempt.end, ATTEMPT_FAILED);
-    assert_int_equal(attempt.source, FAULT_PLAIN);
-    assert_int_equal(attempt.fault, FAULT_REFUSED);
+    assert_int_equal(attempt.source, FAULT_SOURCE_PLAIN);
+    assert_int_equal(attempt.fault, FAULT_CLASS_REFUSED);
     assert_int_equal(retry_kafka_handler.check(NULL, &job, &err), RC_REJECT);
     assert_string_equal(err.text, attempt.err.text);
     job = job_of("{\"topic\": \"orders\"}", NULL);
@@ -322,8 +322,8 @@ static void a_record_without_an_answer_fails_by_the_send_timeout(void **state)
     rd_kafka_mock_broker_set_down(fixture->cluster, 1);
     attempt = run(fixture, &job);
     assert_int_equal(attempt.end, ATTEMPT_FAILED);
-    assert_int_equal(attempt.source, FAULT_KAFKA);
-    assert_int_equal(attempt.fault, FAULT_TRANSIENT);
+    assert_int_equal(attempt.source, FAULT_SOURCE_KAFKA);
+    assert_int_equal(attempt.fault, FAULT_CLASS_TRANSIENT);
     rd_kafka_mock_broker_set_up(fixture->cluster, 1);
 }
 

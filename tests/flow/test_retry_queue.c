@@ -425,7 +425,7 @@ static void one_failing_task_does_not_open_the_breaker(void **state)
     many("mail", 20);
     assert_true(retry_fixture_drain(3000));
     for (size_t i = 0; i < 12; i++)
-        retry_fixture_task("mail", NULL)->fault = FAULT_REFUSED;
+        retry_fixture_task("mail", NULL)->fault = FAULT_CLASS_REFUSED;
     for (size_t i = 21; i < 33; i++)
         fixture.tasks[i].fail_runs = 1;
     many("mail", 3);

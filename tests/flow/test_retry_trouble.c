@@ -276,7 +276,7 @@ static void a_failure_during_a_stop_costs_no_attempt(void **state)
     task->meanwhile = stop_meanwhile;
     task->fail_runs = 9;
     refused->fail_runs = 9;
-    refused->fault = FAULT_REFUSED;
+    refused->fault = FAULT_CLASS_REFUSED;
     refused->meanwhile = stop_meanwhile;
     host_start(0);
     while (task->runs + refused->runs == 0)

@@ -142,7 +142,7 @@ static void a_record_that_is_still_refused_holds_its_key_until_another_attempt(v
     put_held();
     fixture.db.faults.refused_event = 3;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+    assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
     assert_non_null(strstr(fixture.attempt.err.text, "event refused"));
     assert_string_equal(decision(2), "applied");
     assert_string_equal(decision(4), "");
@@ -180,7 +180,7 @@ static void named_records_are_replayed_or_rejected(void **state)
     assert_string_equal(decision(3), "applied");
     /* An older one of its key was not named. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[4]}}"), ATTEMPT_FAILED);
-    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+    assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
     /* Records that were dropped or replayed meanwhile are done. */
     assert_int_equal(replay("{\"dead\":{\"group\":\"g\",\"ids\":[3]}}"), ATTEMPT_DONE);
 }
@@ -198,7 +198,7 @@ static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
             fixture.db.faults.rc = RC_RETRY;
             fixture.db.faults.lost = lost;
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
-            assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+            assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
             calls = fixture.db.faults.calls - call;
             assert_int_equal(fixture.db.data.vote_count, 3);
@@ -253,7 +253,7 @@ static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **st
     fixture_open();
     fixture.db.faults.refused = 5;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(fixture.attempt.fault, FAULT_TRANSIENT);
+    assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
     fixture.db.faults.refused = 0;
     fixture.db.data.begin_day = 20718;
     assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
@@ -265,7 +265,7 @@ static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **st
     fixture.db.faults.fail_at = fixture.db.faults.calls + 1;
     fixture.db.faults.rc = RC_FATAL;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
-    assert_int_equal(fixture.attempt.fault, FAULT_OURS);
+    assert_int_equal(fixture.attempt.fault, FAULT_CLASS_OURS);
 }
 
 static void options_are_read_and_written(void **state)

@@ -105,7 +105,7 @@ static void fail_as(struct task_run *run, struct attempt_result *attempt, enum f
 {
     run->task->failures++;
     attempt->end = ATTEMPT_FAILED;
-    attempt->source = FAULT_PLAIN;
+    attempt->source = FAULT_SOURCE_PLAIN;
     attempt->fault = fault;
     attempt->delay_ms = ATTEMPT_NO_DELAY;
     err_set(&attempt->err, "it did not work");
@@ -129,7 +129,7 @@ static void poison(struct task_run *run, struct attempt_result *attempt)
         err_set(&attempt->err, "never again");
         return;
     }
-    fail_as(run, attempt, sim_chance(run->proc->sim, 800) ? FAULT_REFUSED : FAULT_OURS);
+    fail_as(run, attempt, sim_chance(run->proc->sim, 800) ? FAULT_CLASS_REFUSED : FAULT_CLASS_OURS);
 }
 
 /* The answer of the called system. */
@@ -146,7 +146,7 @@ static void answer(struct task_run *run, struct attempt_result *attempt)
         task->fails_left--;
         if (sim_chance(sim, 200))
             effect(run); /* but its answer is lost */
-        fail_as(run, attempt, FAULT_TRANSIENT);
+        fail_as(run, attempt, FAULT_CLASS_TRANSIENT);
         return;
     }
     if (!sim->healed && sim_chance(sim, sim->plan.task_fails / 4)) {

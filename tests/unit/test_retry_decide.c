@@ -13,9 +13,9 @@
 
 static const struct policy_attempt done = {.end = ATTEMPT_DONE};
 static const struct policy_attempt failed = {
-    .end = ATTEMPT_FAILED, .fault = FAULT_TRANSIENT, .delay_ms = ATTEMPT_NO_DELAY};
+    .end = ATTEMPT_FAILED, .fault = FAULT_CLASS_TRANSIENT, .delay_ms = ATTEMPT_NO_DELAY};
 static const struct policy_attempt refused = {
-    .end = ATTEMPT_FAILED, .fault = FAULT_REFUSED, .delay_ms = ATTEMPT_NO_DELAY};
+    .end = ATTEMPT_FAILED, .fault = FAULT_CLASS_REFUSED, .delay_ms = ATTEMPT_NO_DELAY};
 static const struct policy_attempt rejected = {.end = ATTEMPT_REJECTED};
 static const struct policy_attempt cut = {.end = ATTEMPT_CUT};
 

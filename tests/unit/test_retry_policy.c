@@ -29,9 +29,9 @@ static void an_empty_policy_is_the_default(void **state)
     assert_int_equal(policy.attempts_max, 6);
     assert_int_equal(policy.age_ms_max, 0);
     assert_int_equal(policy.exhausted, POLICY_BLOCK);
-    assert_true(policy.stops[FAULT_REFUSED]);
-    assert_false(policy.stops[FAULT_TRANSIENT]);
-    assert_false(policy.stops[FAULT_OURS]);
+    assert_true(policy.stops[FAULT_CLASS_REFUSED]);
+    assert_false(policy.stops[FAULT_CLASS_TRANSIENT]);
+    assert_false(policy.stops[FAULT_CLASS_OURS]);
     assert_int_equal(policy.keep_done_ms, 3600000);
     assert_int_equal(policy.rate_per_s, 0);
     assert_int_equal(policy.pending_max, 0);
@@ -56,8 +56,8 @@ static void every_field_may_be_set(void **state)
     assert_int_equal(policy.wait.kind, WAIT_EXPONENTIAL);
     assert_int_equal(policy.attempts_max, 9);
     assert_int_equal(policy.age_ms_max, INT64_C(604800000));
-    assert_true(policy.stops[FAULT_OURS]);
-    assert_false(policy.stops[FAULT_REFUSED]);
+    assert_true(policy.stops[FAULT_CLASS_OURS]);
+    assert_false(policy.stops[FAULT_CLASS_REFUSED]);
     assert_int_equal(policy.exhausted, POLICY_PARK);
     assert_true(policy.keep_done_ms == POLICY_KEEP);
     assert_int_equal(policy.rate_per_s, 10);
@@ -75,7 +75,7 @@ static void every_field_may_be_set(void **state)
 
 static enum fault_class class_of(const struct policy *policy, enum fault_source source, int code)
 {
-    return policy_classify(policy, source, code, FAULT_TRANSIENT);
+    return policy_classify(policy, source, code, FAULT_CLASS_TRANSIENT);
 }
 
 static void a_scenes_rule_comes_before_the_common_one(void **state)
@@ -85,21 +85,24 @@ static void a_scenes_rule_comes_before_the_common_one(void **state)
                                    " \"http 400-499\": \"ours\", \"signal 9\": \"refused\"}}");
 
     (void)state;
-    assert_int_equal(class_of(&standard, FAULT_HTTP, 404), FAULT_REFUSED);
-    assert_int_equal(class_of(&standard, FAULT_HTTP, 429), FAULT_TRANSIENT);
-    assert_int_equal(class_of(&standard, FAULT_HTTP, 401), FAULT_OURS);
-    assert_int_equal(class_of(&standard, FAULT_HTTP, 503), FAULT_TRANSIENT);
-    assert_int_equal(class_of(&standard, FAULT_SIGNAL, 9), FAULT_TRANSIENT);
-    assert_int_equal(class_of(&standard, FAULT_EXIT, 65), FAULT_REFUSED);
-    assert_int_equal(class_of(&mine, FAULT_HTTP, 404), FAULT_TRANSIENT);
-    assert_int_equal(class_of(&mine, FAULT_HTTP, 429), FAULT_OURS);
-    assert_int_equal(class_of(&mine, FAULT_HTTP, 503), FAULT_TRANSIENT);
-    assert_int_equal(class_of(&mine, FAULT_SIGNAL, 9), FAULT_REFUSED);
-    assert_int_equal(class_of(&mine, FAULT_EXIT, 9), FAULT_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_HTTP, 404), FAULT_CLASS_REFUSED);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_HTTP, 429), FAULT_CLASS_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_HTTP, 401), FAULT_CLASS_OURS);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_HTTP, 503), FAULT_CLASS_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_SIGNAL, 9), FAULT_CLASS_TRANSIENT);
+    assert_int_equal(class_of(&standard, FAULT_SOURCE_EXIT, 65), FAULT_CLASS_REFUSED);
+    assert_int_equal(class_of(&mine, FAULT_SOURCE_HTTP, 404), FAULT_CLASS_TRANSIENT);
+    assert_int_equal(class_of(&mine, FAULT_SOURCE_HTTP, 429), FAULT_CLASS_OURS);
+    assert_int_equal(class_of(&mine, FAULT_SOURCE_HTTP, 503), FAULT_CLASS_TRANSIENT);
+    assert_int_equal(class_of(&mine, FAULT_SOURCE_SIGNAL, 9), FAULT_CLASS_REFUSED);
+    assert_int_equal(class_of(&mine, FAULT_SOURCE_EXIT, 9), FAULT_CLASS_TRANSIENT);
     /* No rule matches: the handler's own decision counts. */
-    assert_int_equal(policy_classify(&mine, FAULT_KAFKA, 10, FAULT_REFUSED), FAULT_REFUSED);
-    assert_int_equal(policy_classify(&mine, FAULT_PLAIN, 0, FAULT_OURS), FAULT_OURS);
-    assert_int_equal(policy_classify(&mine, FAULT_HTTP, 404, FAULT_OURS), FAULT_TRANSIENT);
+    assert_int_equal(policy_classify(&mine, FAULT_SOURCE_KAFKA, 10, FAULT_CLASS_REFUSED),
+                     FAULT_CLASS_REFUSED);
+    assert_int_equal(policy_classify(&mine, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS),
+                     FAULT_CLASS_OURS);
+    assert_int_equal(policy_classify(&mine, FAULT_SOURCE_HTTP, 404, FAULT_CLASS_OURS),
+                     FAULT_CLASS_TRANSIENT);
 }
 
 static void a_wrong_value_is_named(void **state)

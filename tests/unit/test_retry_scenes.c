@@ -60,8 +60,8 @@ static void a_scene_without_a_row_has_the_default_policy(void **state)
     assert_ptr_equal(kind, kind_of("mail", 2));
     assert_int_equal(kind->scene->policy.attempts_max, 6);
     assert_int_equal(kind->scene->policy.exhausted, POLICY_BLOCK);
-    assert_true(kind->scene->policy.stops[FAULT_REFUSED]);
-    assert_false(kind_of("publish", 1)->scene->policy.stops[FAULT_REFUSED]);
+    assert_true(kind->scene->policy.stops[FAULT_CLASS_REFUSED]);
+    assert_false(kind_of("publish", 1)->scene->policy.stops[FAULT_CLASS_REFUSED]);
     assert_ptr_equal(kind->handler, &handler);
 }
 
@@ -102,7 +102,7 @@ static void the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks(void
     assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
     scene = scenes_find(&scenes, "outbox", "publish");
     assert_true(scene->paused);
-    assert_false(scene->policy.stops[FAULT_REFUSED]);
+    assert_false(scene->policy.stops[FAULT_CLASS_REFUSED]);
 }
 
 static void ever_new_names_evict_one_another(void **state)

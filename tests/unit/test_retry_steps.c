@@ -157,9 +157,9 @@ static void a_step_that_is_not_there_is_refused(void **state)
     const struct attempt_result *attempt = run(fixture, two, 2);
 
     assert_int_equal(attempt->end, ATTEMPT_FAILED);
-    assert_int_equal(attempt->fault, FAULT_REFUSED);
+    assert_int_equal(attempt->fault, FAULT_CLASS_REFUSED);
     attempt = run(fixture, "{\"steps\": [{\"handler\": \"steps\"}]}", 0);
-    assert_int_equal(attempt->fault, FAULT_REFUSED);
+    assert_int_equal(attempt->fault, FAULT_CLASS_REFUSED);
 }
 
 static const struct {

@@ -149,7 +149,7 @@ static void list_variables(struct buf *buf, const char *list[VARIABLES_MAX + 1])
 
 static void report_timeout(struct attempt_result *attempt, const char *program, int signal)
 {
-    attempt_fail(attempt, FAULT_SIGNAL, signal, FAULT_TRANSIENT,
+    attempt_fail(attempt, FAULT_SOURCE_SIGNAL, signal, FAULT_CLASS_TRANSIENT,
                  "%s did not end in time and was killed", program);
 }
 
@@ -160,8 +160,8 @@ static void classify_end(const struct child_end *end, const char *program,
     const char *mark = end->words[0] ? ": " : "";
 
     if (end->error != 0)
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS, "%s cannot be run: %s", program,
-                     strerror(end->error));
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS, "%s cannot be run: %s",
+                     program, strerror(end->error));
     else if (end->signal == 0 && end->code == 0)
         return;
     else if (end->stopped)
@@ -171,12 +171,12 @@ static void classify_end(const struct child_end *end, const char *program,
     else if (end->timed_out)
         report_timeout(attempt, program, end->signal != 0 ? end->signal : SIGTERM);
     else if (end->signal != 0)
-        attempt_fail(attempt, FAULT_SIGNAL, end->signal, FAULT_TRANSIENT,
+        attempt_fail(attempt, FAULT_SOURCE_SIGNAL, end->signal, FAULT_CLASS_TRANSIENT,
                      "%s died of signal %d%s%s", program, end->signal, mark, end->words);
     else
-        attempt_fail(attempt, FAULT_EXIT, end->code, FAULT_TRANSIENT, "%s exited with %d%s%s",
-                     program, end->code, mark, end->words);
-    if (attempt->end != ATTEMPT_FAILED || attempt->source != FAULT_EXIT)
+        attempt_fail(attempt, FAULT_SOURCE_EXIT, end->code, FAULT_CLASS_TRANSIENT,
+                     "%s exited with %d%s%s", program, end->code, mark, end->words);
+    if (attempt->end != ATTEMPT_FAILED || attempt->source != FAULT_SOURCE_EXIT)
         return;
     if (end->code == EXEC_REJECT)
         attempt->end = ATTEMPT_REJECTED;
@@ -205,7 +205,8 @@ static void run_program(const struct exec *exec, const struct retry_job *job,
 
     put_variables(&variables, job);
     if (variables.failed) {
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for an environment");
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT,
+                     "no memory for an environment");
     } else {
         list_variables(&variables, environment);
         end = child_run(&order);
@@ -233,7 +234,7 @@ static void exec_run(void *handler, size_t worker, const struct retry_job *job,
     if (exec_is_allowed(exec->programs, options.args[0]))
         run_program(exec, job, &options, attempt);
     else
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS,
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS,
                      "\"%.128s\" is not in retry.exec_programs of this process", options.args[0]);
     exec_options_done(&options);
 }

@@ -392,7 +392,7 @@ static void classify_answer(const struct http_options *options, const struct htt
 {
     if (http_is_ok(options, answer->status))
         return;
-    attempt_fail(attempt, FAULT_HTTP, answer->status, FAULT_TRANSIENT,
+    attempt_fail(attempt, FAULT_SOURCE_HTTP, answer->status, FAULT_CLASS_TRANSIENT,
                  "http: %s %s: answered with status %d%s", options->method, url->origin,
                  answer->status, answer->no_retry ? ", and asked not to try again" : "");
     if (answer->no_retry)
@@ -422,8 +422,9 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
     else if (end == CALL_LOST)
         attempt_lose_lease(attempt);
     else
-        attempt_fail(attempt, FAULT_HTTP, err.code,
-                     caller_is_ours(err.code) ? FAULT_OURS : FAULT_TRANSIENT, "%s", err.text);
+        attempt_fail(attempt, FAULT_SOURCE_HTTP, err.code,
+                     caller_is_ours(err.code) ? FAULT_CLASS_OURS : FAULT_CLASS_TRANSIENT, "%s",
+                     err.text);
     end_picked(http, url, end == CALL_FAILED || answer.status >= 500, options->url_count == 1,
                &attempt->err);
 }
@@ -444,7 +445,8 @@ static void call_endpoint(struct http *http, size_t worker, const struct retry_j
     for (size_t at = 0; !texts.failed && at < texts.len; at += strlen(texts.data + at) + 1)
         headers[made.header_count++] = texts.data + at;
     if (texts.failed)
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT,
+                     "no memory for headers");
     else
         call_url(http, worker, job, options, &made, attempt);
     buf_done(&texts);
@@ -459,7 +461,7 @@ static bool check_may_call(struct http *http, const struct http_options *options
 
         if (http_is_allowed(http->settings->retry.http_hosts, url))
             continue;
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_OURS,
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS,
                      "the host \"%.*s\" with port %d is not in retry.http_hosts of this process",
                      (int)url->host_len, url->host, url->port);
         condition_fail(&http->hosts_listed, os_now_ms(), &attempt->err);

@@ -304,13 +304,13 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
     case PUBLISHED:
         return;
     case PUBLISH_FAILED:
-        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_TRANSIENT, "%s", err.text);
+        attempt_fail(attempt, FAULT_SOURCE_KAFKA, err.code, FAULT_CLASS_TRANSIENT, "%s", err.text);
         return;
     case PUBLISH_REFUSED:
-        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_REFUSED, "%s", err.text);
+        attempt_fail(attempt, FAULT_SOURCE_KAFKA, err.code, FAULT_CLASS_REFUSED, "%s", err.text);
         return;
     case PUBLISH_BARRED:
-        attempt_fail(attempt, FAULT_KAFKA, err.code, FAULT_OURS, "%s", err.text);
+        attempt_fail(attempt, FAULT_SOURCE_KAFKA, err.code, FAULT_CLASS_OURS, "%s", err.text);
         return;
     case PUBLISH_CUT:
         attempt_cut(attempt);
@@ -336,7 +336,8 @@ static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
     if (headers)
         publish(handler, worker, job, &options, headers, attempt);
     else
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for headers");
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT,
+                     "no memory for headers");
     free(headers);
     kafka_options_done(&options);
 }

@@ -264,14 +264,14 @@ static void run_step(const struct steps *steps, size_t worker, const struct retr
     size_t at;
 
     if (job->step < 0 || (uint64_t)job->step >= options->count) {
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED,
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_REFUSED,
                      "the task is at step %" PRId64 ", and its options have %zu", job->step,
                      options->count);
         return;
     }
     step = &options->steps[job->step];
     if (is_itself(step)) {
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_REFUSED,
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_REFUSED,
                      "step %" PRId64 ": steps have no steps", job->step);
         return;
     }
@@ -293,7 +293,7 @@ static void steps_run(void *handler, size_t worker, const struct retry_job *job,
     struct err err = {0};
 
     if (!options) {
-        attempt_fail(attempt, FAULT_PLAIN, 0, FAULT_TRANSIENT, "no memory for steps");
+        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT, "no memory for steps");
         return;
     }
     if (steps_options_read(options, job->options, &err) == RC_OK) {

@@ -70,16 +70,17 @@ void bucket_spend(struct bucket *bucket, int64_t count)
 /* A handler that snoozes for no time at all would spin. */
 #define SNOOZE_MS_MIN 100
 
-static const char *const class_names[] = {
-    [FAULT_TRANSIENT] = "transient", [FAULT_REFUSED] = "refused", [FAULT_OURS] = "ours"};
+static const char *const class_names[] = {[FAULT_CLASS_TRANSIENT] = "transient",
+                                          [FAULT_CLASS_REFUSED] = "refused",
+                                          [FAULT_CLASS_OURS] = "ours"};
 
 #define CLASSES (sizeof(class_names) / sizeof(class_names[0]))
 
-static const char *const source_names[] = {[FAULT_MYSQL] = "mysql",
-                                           [FAULT_KAFKA] = "kafka",
-                                           [FAULT_HTTP] = "http",
-                                           [FAULT_SIGNAL] = "signal",
-                                           [FAULT_EXIT] = "exit"};
+static const char *const source_names[] = {[FAULT_SOURCE_MYSQL] = "mysql",
+                                           [FAULT_SOURCE_KAFKA] = "kafka",
+                                           [FAULT_SOURCE_HTTP] = "http",
+                                           [FAULT_SOURCE_SIGNAL] = "signal",
+                                           [FAULT_SOURCE_EXIT] = "exit"};
 
 #define SOURCES (sizeof(source_names) / sizeof(source_names[0]))
 
@@ -197,7 +198,7 @@ static enum rc stop_field(struct policy *policy, const json_t *value, struct err
         return err_fail(err, RC_REJECT, 0, "a list of classes is expected");
     memset(policy->stops, 0, sizeof(policy->stops));
     json_array_foreach(value, i, one) {
-        enum fault_class fault = FAULT_TRANSIENT;
+        enum fault_class fault = FAULT_CLASS_TRANSIENT;
         enum rc rc = read_class(json_string_value(one), &fault, err);
 
         if (rc != RC_OK)
@@ -463,20 +464,20 @@ void policy_done(struct policy *policy)
 /* The classes of codes for which a policy has no rule. The callers classify codes of MySQL and
  * Kafka; these are the exceptions that matter to a task. */
 static const struct fault_rule default_rules[] = {
-    {FAULT_HTTP, 401, 401, FAULT_OURS},
-    {FAULT_HTTP, 403, 403, FAULT_OURS},
-    {FAULT_HTTP, 408, 408, FAULT_TRANSIENT},
-    {FAULT_HTTP, 409, 409, FAULT_TRANSIENT},
-    {FAULT_HTTP, 423, 425, FAULT_TRANSIENT},
-    {FAULT_HTTP, 429, 429, FAULT_TRANSIENT},
-    {FAULT_HTTP, 300, 499, FAULT_REFUSED},
-    {FAULT_HTTP, 501, 501, FAULT_REFUSED},
-    {FAULT_HTTP, 505, 505, FAULT_REFUSED},
+    {FAULT_SOURCE_HTTP, 401, 401, FAULT_CLASS_OURS},
+    {FAULT_SOURCE_HTTP, 403, 403, FAULT_CLASS_OURS},
+    {FAULT_SOURCE_HTTP, 408, 408, FAULT_CLASS_TRANSIENT},
+    {FAULT_SOURCE_HTTP, 409, 409, FAULT_CLASS_TRANSIENT},
+    {FAULT_SOURCE_HTTP, 423, 425, FAULT_CLASS_TRANSIENT},
+    {FAULT_SOURCE_HTTP, 429, 429, FAULT_CLASS_TRANSIENT},
+    {FAULT_SOURCE_HTTP, 300, 499, FAULT_CLASS_REFUSED},
+    {FAULT_SOURCE_HTTP, 501, 501, FAULT_CLASS_REFUSED},
+    {FAULT_SOURCE_HTTP, 505, 505, FAULT_CLASS_REFUSED},
     /* sysexits.h: bad data and bad use are faults of the task, a missing file or right is a local
      * fault. */
-    {FAULT_EXIT, 64, 65, FAULT_REFUSED},
-    {FAULT_EXIT, 77, 78, FAULT_OURS},
-    {FAULT_EXIT, 126, 127, FAULT_OURS},
+    {FAULT_SOURCE_EXIT, 64, 65, FAULT_CLASS_REFUSED},
+    {FAULT_SOURCE_EXIT, 77, 78, FAULT_CLASS_OURS},
+    {FAULT_SOURCE_EXIT, 126, 127, FAULT_CLASS_OURS},
 };
 
 static bool rule_fits(const struct fault_rule *rule, enum fault_source source, int code)
