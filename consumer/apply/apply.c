@@ -70,7 +70,7 @@ static bool group_may_begin(struct apply *apply, const struct apply_group *group
     *result = (struct apply_result){0};
     /* A COMMIT whose answer was lost is counted here, once. */
     if (counts[FIT_APPLIED] > 0 && apply->commit_unknown) {
-        *result = apply->reckon;
+        *result = apply->unknown_counts;
         apply->commit_unknown = false;
     }
     if (counts[FIT_APPLIED] == group->count)
@@ -154,7 +154,7 @@ static size_t count_votes(const struct vote_row *rows, size_t count)
 /* Invariant: the tallies are locked before the log is searched for duplicates and before the last
  * votes are read, so two writers of one content cannot both find an event missing. */
 static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t count,
-                           struct apply_result *reckon, bool *duplicate, struct err *err)
+                           struct apply_result *counts, bool *duplicate, struct err *err)
 {
     const struct sink *sink = apply->sink;
     struct tally *tally = &apply->tally;
@@ -164,16 +164,16 @@ static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t co
     if (tally->count == 0)
         return RC_OK;
     rc = lock_tallies(apply, err);
-    if (rc == RC_OK && apply->careful)
-        rc = skip_duplicates(apply, rows, count, &reckon->duplicates, err);
+    if (rc == RC_OK && apply->search_duplicates)
+        rc = skip_duplicates(apply, rows, count, &counts->duplicates, err);
     if (rc == RC_OK && apply->keeps_lasts)
-        rc = skip_stale(apply, rows, count, &reckon->stale, err);
+        rc = skip_stale(apply, rows, count, &counts->stale, err);
     if (rc != RC_OK)
         return rc;
     if (apply->keeps_lasts)
         rc = sink->write_lasts(sink->ctx, apply->lasts.rows, apply->lasts.count, err);
-    reckon->applied = count_votes(rows, count);
-    if (rc != RC_OK || reckon->applied == 0)
+    counts->applied = count_votes(rows, count);
+    if (rc != RC_OK || counts->applied == 0)
         return rc;
     tally_count(tally, rows, count);
     rc = sink->insert_votes(sink->ctx, rows, count, duplicate, err);
@@ -206,18 +206,18 @@ static enum rc check_dead_limit(struct apply *apply, const struct place *place, 
 }
 
 static enum rc insert_dead(struct apply *apply, const struct place *place,
-                           const struct dead_row *dead, struct apply_result *reckon,
+                           const struct dead_row *dead, struct apply_result *counts,
                            struct err *err)
 {
     const struct sink *sink = apply->sink;
     size_t class = record_class_index(dead->reason_class);
-    bool first = reckon->dead[class]++ == 0;
+    bool first = counts->dead[class]++ == 0;
 
-    return sink->insert_dead(sink->ctx, place, dead, first ? &reckon->dead_ids[class] : NULL, err);
+    return sink->insert_dead(sink->ctx, place, dead, first ? &counts->dead_ids[class] : NULL, err);
 }
 
 static enum rc write_dead(struct apply *apply, const struct place *place, const struct batch *batch,
-                          int64_t next_offset, size_t held_count, struct apply_result *reckon,
+                          int64_t next_offset, size_t held_count, struct apply_result *counts,
                           struct err *err)
 {
     struct dead_row dead;
@@ -227,7 +227,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
         batch_dead_view(batch, i, &dead);
         if (dead.offset < next_offset)
             continue;
-        rc = insert_dead(apply, place, &dead, reckon, err);
+        rc = insert_dead(apply, place, &dead, counts, err);
     }
     for (size_t i = 0; rc == RC_OK && held_count > 0 && i < batch->row_count; i++) {
         const struct vote_row *row = &batch->rows[i];
@@ -235,7 +235,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
         if (row->offset < next_offset || row->hold == VOTE_NOT_HELD)
             continue;
         batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
-        rc = insert_dead(apply, place, &dead, reckon, err);
+        rc = insert_dead(apply, place, &dead, counts, err);
     }
     return rc;
 }
@@ -296,7 +296,7 @@ static enum rc write_group(struct apply *apply, struct apply_group *group, bool 
 {
     const struct sink *sink = apply->sink;
     struct batch *first = group->batches[0]; /* the only batch if it is whole or has dead records */
-    struct apply_result reckon = {.end = APPLY_DONE};
+    struct apply_result counts = {.end = APPLY_DONE};
     struct vote_row *rows;
     size_t count = 0;
     size_t held_count = 0;
@@ -306,23 +306,23 @@ static enum rc write_group(struct apply *apply, struct apply_group *group, bool 
         return rc;
     rows = collect_rows(group, apply->rows, &count);
     rc = first->whole ? hold_votes(apply, &group->places[0], first, &held_count, err) : RC_OK;
-    reckon.clear = first->whole && apply->held.count == 0;
+    counts.clear = first->whole && apply->held.count == 0;
     if (rc != RC_OK)
         return rc;
-    rc = write_votes(apply, rows, count, &reckon, duplicate, err);
+    rc = write_votes(apply, rows, count, &counts, duplicate, err);
     if (rc != RC_OK || *duplicate)
         return rc;
     rc = write_dead(apply, &group->places[0], first, group->progress[0].next_offset, held_count,
-                    &reckon, err);
+                    &counts, err);
     if (rc == RC_OK)
         rc = move_progress(apply, group, err);
     if (rc != RC_OK)
         return rc;
-    apply->reckon = reckon;
+    apply->unknown_counts = counts;
     apply->commit_unknown = true;
     rc = sink->commit(sink->ctx, err);
     if (rc == RC_OK)
-        *result = reckon;
+        *result = counts;
     return rc;
 }
 
@@ -348,9 +348,9 @@ static enum rc try_group_twice(struct apply *apply, struct apply_group *group, b
 {
     enum rc rc = try_group(apply, group, duplicate, result, err);
 
-    if (rc != RC_OK || !*duplicate || apply->careful)
+    if (rc != RC_OK || !*duplicate || apply->search_duplicates)
         return rc;
-    apply->careful = true;
+    apply->search_duplicates = true;
     return try_group(apply, group, duplicate, result, err);
 }
 
@@ -509,7 +509,7 @@ enum rc apply_group(struct apply *apply, struct apply_group *group, struct apply
     if (rc != RC_OK || result->end != APPLY_DONE)
         return rc;
     apply->commit_unknown = false;
-    apply->careful = result->duplicates > 0;
+    apply->search_duplicates = result->duplicates > 0;
     return RC_OK;
 }
 
@@ -534,7 +534,7 @@ enum rc apply_votes(struct apply *apply, struct vote_row *rows, size_t count,
     enum rc rc;
 
     *result = (struct apply_result){.end = APPLY_DONE};
-    apply->careful = true;
+    apply->search_duplicates = true;
     rc = write_votes(apply, rows, count, result, &duplicate, err);
     if (rc == RC_OK && duplicate)
         return err_fail(err, RC_RETRY, 0, ANOTHER_WRITER);

@@ -70,9 +70,9 @@ struct apply {
     bool keeps_lasts;
     bool refused; /* the database refused the votes of the last try */
     /* search for duplicates before writing, because the last batch had some */
-    bool careful;
-    struct apply_result reckon; /* the counts of a transaction whose COMMIT may have worked */
-    /* reckon is of such a transaction and not counted yet; see apply_forget() */
+    bool search_duplicates;
+    struct apply_result unknown_counts; /* of a transaction whose COMMIT may have worked */
+    /* unknown_counts is of such a transaction and not counted yet; see apply_forget() */
     bool commit_unknown;
 };
 
