@@ -190,7 +190,8 @@ static bool has_column(struct part columns, const struct part *wanted)
 }
 
 /* Whether a grant gives the privilege `name` on the column, or on the whole table (column NULL). */
-static bool gives(const struct grant *granted, const struct part *name, const struct part *column)
+static bool grants_privilege(const struct grant *granted, const struct part *name,
+                             const struct part *column)
 {
     struct part list = granted->privileges;
     struct part privilege;
@@ -225,7 +226,8 @@ static bool is_granted(const char *granted, const struct grant *wanted, const st
     struct grant grant;
 
     while (next_line(&granted, &line))
-        if (read_grant(&grant, &line) && is_within(&grant, wanted) && gives(&grant, name, column))
+        if (read_grant(&grant, &line) && is_within(&grant, wanted) &&
+            grants_privilege(&grant, name, column))
             return true;
     return false;
 }

@@ -12,7 +12,7 @@
  * returns when the first task of the next class is due; a class that turns out to be new is
  * searched after again. */
 
-#define DIVES_AT_ONCE 32
+#define SEARCHES_AT_ONCE 32
 #define CLASS_BYTES_MAX 175
 #define DEPTH_MAX 10000
 
@@ -27,7 +27,7 @@ struct walk {
     struct place from; /* the search starts after it */
     struct place known[RETRY_CLASSES_MAX];
     size_t known_count;
-    struct place found[RETRY_CLASSES_MAX + DIVES_AT_ONCE];
+    struct place found[RETRY_CLASSES_MAX + SEARCHES_AT_ONCE];
     size_t found_count;
 };
 
@@ -73,7 +73,7 @@ static enum rc place_on_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
-static void put_dive(struct store *store, const struct walk *walk, const struct place *behind)
+static void put_search(struct store *store, const struct walk *walk, const struct place *behind)
 {
     buf_print(&store->sql,
               "(SELECT class, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), next_at) "
@@ -84,16 +84,16 @@ static void put_dive(struct store *store, const struct walk *walk, const struct 
 }
 
 /* Searches for the class after each of these. */
-static enum rc dive(struct store *store, struct walk *walk, const struct place *behind,
-                    size_t count, struct err *err)
+static enum rc find_next_classes(struct store *store, struct walk *walk, const struct place *behind,
+                                 size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
 
     for (size_t done = 0; done < count && rc == RC_OK;) {
-        for (size_t i = 0; i < DIVES_AT_ONCE && done < count; i++, done++) {
+        for (size_t i = 0; i < SEARCHES_AT_ONCE && done < count; i++, done++) {
             if (i > 0)
                 store_put(store, " UNION ALL ");
-            put_dive(store, walk, &behind[done]);
+            put_search(store, walk, &behind[done]);
         }
         rc = store_query(store, place_on_row, walk, err);
     }
@@ -101,7 +101,7 @@ static enum rc dive(struct store *store, struct walk *walk, const struct place *
 }
 
 /* Sorts the found classes and removes duplicates. */
-static void tidy(struct walk *walk)
+static void sort_found(struct walk *walk)
 {
     size_t kept = 0;
 
@@ -129,14 +129,15 @@ static bool was_found(const struct walk *walk, const struct place *place)
 }
 
 /* Follows a class that was not known until one that was. */
-static enum rc follow(struct store *store, struct walk *walk, struct place place, struct err *err)
+static enum rc follow_class(struct store *store, struct walk *walk, struct place place,
+                            struct err *err)
 {
     enum rc rc = RC_OK;
 
     while (rc == RC_OK && walk->found_count < RETRY_CLASSES_MAX) {
         size_t count = walk->found_count;
 
-        rc = dive(store, walk, &place, 1, err);
+        rc = find_next_classes(store, walk, &place, 1, err);
         if (rc != RC_OK || walk->found_count == count)
             break;
         place = walk->found[count];
@@ -150,14 +151,14 @@ static enum rc follow(struct store *store, struct walk *walk, struct place place
     return rc;
 }
 
-static enum rc follow_all(struct store *store, struct walk *walk, struct err *err)
+static enum rc follow_new_classes(struct store *store, struct walk *walk, struct err *err)
 {
     size_t count = walk->found_count;
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < count && rc == RC_OK; i++) {
         if (!was_known(walk, &walk->found[i]))
-            rc = follow(store, walk, walk->found[i], err);
+            rc = follow_class(store, walk, walk->found[i], err);
     }
     return rc;
 }
@@ -169,13 +170,13 @@ static enum rc walk_classes(struct store *store, struct walk *walk, struct err *
 
     walk->found_count = 0;
     if (rc == RC_OK)
-        rc = dive(store, walk, &walk->from, 1, err);
+        rc = find_next_classes(store, walk, &walk->from, 1, err);
     if (rc == RC_OK)
-        rc = dive(store, walk, walk->known, walk->known_count, err);
-    tidy(walk);
+        rc = find_next_classes(store, walk, walk->known, walk->known_count, err);
+    sort_found(walk);
     if (rc == RC_OK)
-        rc = follow_all(store, walk, err);
-    tidy(walk);
+        rc = follow_new_classes(store, walk, err);
+    sort_found(walk);
     if (rc != RC_OK)
         return rc;
     memcpy(walk->known, walk->found, walk->found_count * sizeof(walk->found[0]));
@@ -378,7 +379,7 @@ static enum rc count_classes(struct store *store, const struct walk *walk, struc
     enum rc rc = RC_OK;
 
     for (size_t done = 0; done < walk->found_count && rc == RC_OK;) {
-        for (size_t i = 0; i < DIVES_AT_ONCE && done < walk->found_count; i++, done++) {
+        for (size_t i = 0; i < SEARCHES_AT_ONCE && done < walk->found_count; i++, done++) {
             buf_print(&store->sql,
                       "%s(SELECT %zu, COUNT(*) FROM (SELECT 1 FROM retry_task "
                       "FORCE INDEX (ix_retry_task_due) WHERE state = %d AND class = ",
