@@ -38,7 +38,7 @@ struct task_list {
     size_t rows;
 };
 
-static struct shown_kind add_kind(const struct retry_view *view)
+static struct shown_kind make_kind(const struct retry_view *view)
 {
     struct shown_kind kind;
 
@@ -50,9 +50,9 @@ static struct shown_kind add_kind(const struct retry_view *view)
     return kind;
 }
 
-static void note_kind(struct task_list *task_list, const struct retry_view *view)
+static void add_kind(struct task_list *task_list, const struct retry_view *view)
 {
-    struct shown_kind kind = add_kind(view);
+    struct shown_kind kind = make_kind(view);
 
     if (view->outcome || view->state != TASK_WAITING || task_list->kind_count == KINDS_MAX)
         return;
@@ -119,7 +119,7 @@ static enum rc print_row(void *ctx, const struct retry_view *view, struct err *e
             task_list_head(&task_list->out, task_list->ended);
         task_list_row(&task_list->out, view, task_list->now_ms);
     }
-    note_kind(task_list, view);
+    add_kind(task_list, view);
     task_list->rows++;
     return RC_OK;
 }
@@ -214,7 +214,7 @@ static enum rc show_view(void *ctx, const struct retry_view *view, struct err *e
         return RC_OK;
     }
     task_show->found = true;
-    task_show->kind = add_kind(view);
+    task_show->kind = make_kind(view);
     task_show->waits = !view->outcome && view->state == TASK_WAITING;
     if (task_show->words->raw) {
         task_show->no_params = !view->params;
@@ -224,8 +224,8 @@ static enum rc show_view(void *ctx, const struct retry_view *view, struct err *e
     } else {
         task_show_text(&task_show->out, view, task_show->now_ms);
         if (task_show->parked)
-            buf_text_put(&task_show->out, "parked          its key waits for `tallybox retry "
-                                          "unpark`\n");
+            buf_text_put(&task_show->out,
+                         "parked          its key waits for `tallybox retry unpark`\n");
     }
     return RC_OK;
 }
@@ -362,10 +362,9 @@ static const char about[] =
     "Operator commands for the tasks of the retry queue. Without IDs, an action that changes tasks "
     "prints how many match and asks for confirmation; --yes confirms, and is required without a "
     "terminal. Every action may be repeated without harm. The exit code is 1 when there was no "
-    "such "
-    "task or a task was left unchanged, and 3 when a change of a scene is stored but not in force "
-    "everywhere within "
-    "--wait.\n\nWithout an ACTION this is the role that runs the tasks: tallybox help retry.";
+    "such task or a task was left unchanged, and 3 when a change of a scene is stored but not in "
+    "force everywhere within --wait.\n\nWithout an ACTION this is the role that runs the tasks: "
+    "tallybox help retry.";
 
 const struct option_action retry_actions[] = {
     {"list", "[ID]...", "one line for each active task, by id"},
