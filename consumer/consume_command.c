@@ -151,8 +151,7 @@ static void close_stream(struct consume *consume)
     if (!stream_kafka_close(consume->stream, until_ms < half_ms ? until_ms : half_ms))
         log_event(LOG_WARN, "kafka_close_abandoned",
                   "role=consume what=\"no broker answers: the group notices the end of this member "
-                  "by itself, and "
-                  "its offsets may be behind those of the database, which count\"");
+                  "by itself, and its offsets may be behind those of the database, which count\"");
     consume->stream = NULL;
 }
 

@@ -26,9 +26,8 @@ enum rc lanes_check(const struct lanes *lanes, int64_t lane_count, struct err *e
         return err_fail(
             err, RC_RETRY, LANES_CHANGE,
             "`tallybox lanes set %" PRId64 "` is changing the number of lanes from %" PRId64
-            ": no votes are accepted until it has finished; if that command was stopped, "
-            "run it again, or "
-            "`tallybox lanes set %" PRId64 "` to undo it",
+            ": no votes are accepted until it has finished; if that command was stopped, run it "
+            "again, or `tallybox lanes set %" PRId64 "` to undo it",
             lanes->next, lanes->count, lanes->count);
     if (lanes->count != lane_count)
         return err_fail(err, RC_REJECT, LANES_OTHER_COUNT,

@@ -459,8 +459,7 @@ const struct role serve_role = {
     .name = "serve",
     .about =
         "Serves the HTTP API for votes and for tasks of the retry queue. Each vote is answered "
-        "after the COMMIT of its "
-        "transaction; votes that wait at the same time share one.",
+        "after the COMMIT of its transaction; votes that wait at the same time share one.",
     .register_metrics = serve_metrics_register,
     .open = serve_open,
     .start = serve_start,

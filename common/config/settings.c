@@ -147,8 +147,7 @@ const struct setting settings_table[] = {
     {NUMBER(api, batch_votes_max), "1000", 1, 10000, NULL, "Most votes in one transaction."},
     {NUMBER(api, committers), "2", 1, 64, NULL,
      "Threads that commit votes, each with its connection. As many threads read totals, and as "
-     "many "
-     "insert tasks."},
+     "many insert tasks."},
     {NUMBER(api, lane_count), "1", 1, 64, NULL,
      "Number of outbox tables that votes are spread over by key: outbox, outbox_1 ... Must be the "
      "number that `tallybox lanes show` prints."},
@@ -172,8 +171,7 @@ const struct setting settings_table[] = {
      "Most bytes of rows kept from one read; the other rows are read again."},
     {NUMBER(relay, row_bytes_max), "1000000", 1024, 16777216, NULL,
      "Largest key and value of a record together, in bytes, of an outbox row and of a `kafka` "
-     "task. A "
-     "larger row diverts its key, and a larger task is refused."},
+     "task. A larger row diverts its key, and a larger task is refused."},
     {NUMBER(relay, window_rows_max), "100000", 1, 10000000, NULL,
      "Most rows of one lane that were read and are not yet acknowledged and deleted."},
     {LIVE_NUMBER(relay, poll_ms), "2", 0, 60000, NULL,
@@ -202,8 +200,7 @@ const struct setting settings_table[] = {
      "record is sent again."},
     {NUMBER(relay, diverted_keys_max), "10000", 1, 1000000, NULL,
      "Most keys of a lane that are diverted through the retry queue at the same time; with more "
-     "the "
-     "lane stops."},
+     "the lane stops."},
     {NUMBER(relay, lease_ms), "15000", 2000, 3600000, NULL,
      "Length of a lane's lease, in milliseconds: if its holder does not renew it in this time, "
      "another relay takes the lane."},

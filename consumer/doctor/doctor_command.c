@@ -222,8 +222,7 @@ int doctor_command(role_gate gate, doctor_put_grants put_grants, int argc, char 
     const struct option_entry entries[] = {
         {"role", OPTION_TEXT, &checks.roles, "ROLE,...",
          "also check whether the accounts have the privileges of these roles, and read the "
-         "settings "
-         "of a single one: " ROLES},
+         "settings of a single one: " ROLES},
         {"strict", OPTION_FLAG, &checks.strict, NULL, "exit with 1 on a warning, too"},
         {"json", OPTION_FLAG, &checks.json, NULL, "print one JSON object"},
     };

@@ -190,9 +190,8 @@ int verify_command(int argc, char **argv)
             "Checks on the stored data that no vote was lost or counted twice. Each check prints "
             "how many rows it read and the first few violations. The exit code is 0 if all checks "
             "hold, 1 if one does not, and 3 if a server cannot be reached. At the end stands what "
-            "no "
-            "check covers. On a busy system votes "
-            "on their way show as differences; --wait lets them arrive first.",
+            "no check covers. On a busy system votes on their way show as differences; --wait lets "
+            "them arrive first.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"
