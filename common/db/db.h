@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One MySQL or MariaDB connection. Classifies the servers' errors once, for everybody; the only
- * module that sees the client library. A db belongs to one thread at a time.
+/* One MySQL or MariaDB connection. Classifies the servers' errors once. Only this module and
+ * common/db/handle.c call the client library. A db belongs to one thread at a time.
  *
  * Every session runs in READ COMMITTED, UTC, utf8mb4, a strict sql_mode without
  * NO_BACKSLASH_ESCAPES, autocommit on, and sets all else that SQL depends on (see

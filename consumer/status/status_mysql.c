@@ -278,7 +278,7 @@ static enum rc closed_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
-/* As retry_group_judge() says: a client's task needs its group's row, a role's own does not. */
+/* As retry_group_decide() decides: a client's task needs its group's row, a role's own does not. */
 static void fill_closed(struct side *side, struct status_retry *retry)
 {
     set_sql(side,

@@ -11,7 +11,7 @@ CREATE TABLE retry_scene (
     version    BIGINT      NOT NULL DEFAULT 1 COMMENT 'grows with every change',
     updated_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (task_group, scene)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has the standard policy';
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has the default policy';
 
 CREATE TABLE retry_scene_change (
     name   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the table: retry_scene',

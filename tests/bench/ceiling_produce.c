@@ -67,7 +67,7 @@ static rd_kafka_t *producer_open(const char *bootstrap)
     return kafka;
 }
 
-/* Like the rows of cases.fill_outbox(). */
+/* The samples look like the rows of fill_outbox() in tests/bench/cases.py. */
 static void samples_make(size_t bytes)
 {
     static const char digits[] = "0123456789abcdef";

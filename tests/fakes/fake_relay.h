@@ -118,7 +118,7 @@ void fake_relay_init(struct fake_relay *fake, uint64_t seed);
 /* A row that is there from the start; returns its seq. */
 int64_t fake_relay_append(struct fake_relay *fake, int key);
 
-/* Reserves a seq and leaves it open; world_commit() makes it a row. */
+/* Reserves a seq and leaves it open; fake_relay_commit() makes it a row. */
 int64_t fake_relay_reserve(struct fake_relay *fake, int key);
 void fake_relay_commit(struct fake_relay *fake, int64_t seq);
 void fake_relay_roll_back(struct fake_relay *fake, int64_t seq);
@@ -145,7 +145,8 @@ struct diverter_ops fake_relay_diverter(struct fake_relay *fake);
 /* Rows that are committed and not deleted. */
 size_t fake_relay_left(const struct fake_relay *fake);
 
-/* Tasks of the retry queue; those of one key. world_run_task() publishes the key's first one. */
+/* Tasks of the retry queue; those of one key. fake_relay_run_task() publishes the key's first one.
+ */
 size_t fake_relay_tasks(const struct fake_relay *fake);
 size_t fake_relay_key_tasks(const struct fake_relay *fake, int key);
 void fake_relay_run_task(struct fake_relay *fake, int key);

@@ -50,7 +50,7 @@ void commit_fixture_begin(struct commit_fixture *fixture);
 
 int64_t commit_fixture_step(struct commit_fixture *fixture, size_t shard);
 
-/* A new request with `count` items, for the caller to fill; then bench_put() it. */
+/* A new request with `count` items, for the caller to fill; then commit_fixture_put() it. */
 struct asked *commit_fixture_make(struct commit_fixture *fixture, size_t count);
 /* Takes it over, or frees it when the queue did not take it. */
 enum queue_verdict commit_fixture_put(struct commit_fixture *fixture, size_t shard,

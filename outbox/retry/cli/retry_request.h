@@ -57,7 +57,7 @@ struct retry_words {
     const char *reason_class;
     const char *since;
     const char *until;
-    const char *handlers; /* these three: lists of retry_group.h */
+    const char *handlers; /* these three: lists as in retry.h */
     const char *scenes;
     const char *topics;
     const char *policy;
