@@ -9,7 +9,7 @@
 enum rc {
     RC_OK,     /* it worked */
     RC_RETRY,  /* it failed, or the outcome is unknown; a second try is harmless */
-    RC_REJECT, /* this item cannot be handled: set it aside and continue */
+    RC_REJECT, /* this item cannot be handled: record it and continue */
     RC_FATAL,  /* no further work is possible: stop, and let the operator or supervisor restart */
 };
 

@@ -72,7 +72,7 @@ static void show_line(struct progress_bar *progress, int64_t now_ms, const char 
     struct buf out = {0};
 
     progress_bar_render(progress, now_ms, &out);
-    /* Behind a bar that was longer nothing may be left: ESC [ K wipes the rest of the line. */
+    /* ESC [ K erases the rest of a longer previous bar. */
     snprintf(line, sizeof(line), "%s%.200s%s%s", progress->terminal ? "\r" : "", buf_text(&out),
              progress->terminal ? "\033[K" : "", end);
     fputs(line, stderr);

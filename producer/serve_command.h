@@ -7,12 +7,13 @@
 
 extern const struct role serve_role;
 
-/* Before serve starts, for a gate. RC_REJECT: api.lane_count is not the number of lanes that the
- * database holds. RC_RETRY: that cannot be asked now. */
+/* Part of the gate of a command that runs serve (common/daemon/role.h). RC_REJECT: api.lane_count
+ * is neither the number of lanes in the database nor the one that a change under way will set.
+ * RC_RETRY: the database does not answer. */
 enum rc serve_check_lanes(const struct settings *settings, struct err *err);
 
-/* For a process that serves and relays. RC_REJECT: no lane of relay.lanes reads a table that is
- * written. */
+/* Part of the gate of a command that runs serve and relay. RC_REJECT: serve would write votes into
+ * a table that no lane of relay.lanes reads. */
 enum rc serve_check_relayed(const struct settings *settings, struct err *err);
 
 #endif

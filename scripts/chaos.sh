@@ -14,8 +14,8 @@ open, and keep a ledger of what they were told. Meanwhile relays, consumers, ser
 database and Kafka are killed, frozen and restarted, and connections are cut, stalled and slowed.
 Then everything drains, and ledger, topics and tables are compared. tests/chaos/README.md says more.
 
-  --seconds N  how long there is trouble (default 60, at least 10)
-  --seed S     of the plan of troubles (default: a new one). The same seed and seconds give the same
+  --seconds N  how long faults last (default 60, at least 10)
+  --seed S     of the plan of faults (default: a new one). The same seed and seconds give the same
                plan; what processes are doing at that moment is never quite the same
   --db D       mariadb (default) or mysql
   --rate R     votes a second over HTTP, at most (default 300)

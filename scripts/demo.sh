@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# ./dev demo: the whole way of 103,689 real votes, with two processes killed on the way, and the
-# proof that every total is right.
+# ./dev demo: runs 103,689 real votes through the pipeline, kills two processes meanwhile, and
+# proves that every total is right.
 
 # shellcheck source=scripts/process.sh
 . "$ROOT/scripts/process.sh"

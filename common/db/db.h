@@ -9,7 +9,7 @@
  * RC_RETRY: the connection was lost, a deadlock, a lock time-out, a server that is starting, full,
  * or read-only: whatever the transaction did is undone or (in db_commit()) unknown.
  * RC_REJECT: this statement's data was refused (duplicate key, value out of range, too big).
- * RC_FATAL: a wrong password, a missing table or right, a syntax error: people must act.
+ * RC_FATAL: a wrong password, a missing table or right, a syntax error: an operator must act.
  * err->code is the server's number. After RC_RETRY/RC_FATAL no transaction is open, whether the
  * server said so or an on_row. A lock that NOWAIT did not get is RC_RETRY with DB_NOWAIT (MySQL) or
  * DB_LOCK_TIMEOUT (MariaDB), and keeps the connection.

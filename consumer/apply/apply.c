@@ -34,12 +34,12 @@ static enum rc write_claim(struct apply *apply, const struct place *place,
 
 enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
 
-/* Compares the batch with the locked row. A batch must begin at or before the end of the row: a
- * later beginning would skip the records between. */
+/* Compares the batch with the locked row. A batch fits if it begins at or before the row's
+ * next_offset; if it began later, the records between would be skipped. */
 static enum progress_fit progress_fit(const struct batch *batch, const char *owner, int64_t epoch,
                                       const struct progress_row *progress)
 {
-    /* A database that lost its last transactions gives an epoch out twice. */
+    /* A database that lost its last transactions may assign an epoch again, to another owner. */
     if (!progress->found || progress->epoch != epoch || strcmp(progress->owner, owner) != 0)
         return FIT_FENCED;
     if (progress->next_offset >= batch->next_offset)
@@ -256,9 +256,9 @@ static void skip_before(struct batch *batch, int64_t next_offset)
         batch->rows[i].skip = batch->rows[i].offset < next_offset;
 }
 
-/* Returns the votes of all batches from the end of the partitions' progress on, those of one
- * partition in their order. A group of one batch returns that batch's rows, with applied ones
- * marked `skip`. Otherwise the votes are copied into rows, which has room for all. */
+/* Returns the votes that are not applied yet, those of one partition in the order of their offsets.
+ * Of a single batch it returns the batch's own rows and marks applied ones `skip`. Of several
+ * batches it copies the votes into rows, which has room for all. */
 static struct vote_row *collect_rows(struct apply_group *group, struct vote_row *rows,
                                      size_t *count)
 {

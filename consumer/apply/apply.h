@@ -7,7 +7,8 @@
  *
  * Invariant: held records are read and written only with the partition's row of consumer_progress
  * locked, and every batch is whole while a content of the partition is held. The votes of a content
- * are therefore either in the log or behind its first held vote, in the order of their offsets.
+ * are therefore either in the log or behind its first held vote, in the order of their offsets. A
+ * whole batch keeps the bytes of each vote's record, so that it can become a dead record.
  *
  * The process may end between any two calls of the sink and the work may be repeated: nothing is
  * applied twice. One thread at a time. */
@@ -41,7 +42,8 @@ enum apply_end {
     APPLY_DONE,
     /* another owner, or the row ends before the batch begins, or the beginning of the log moved */
     APPLY_FENCED,
-    APPLY_AGAIN, /* votes must be held, but the batch is not whole; nothing was done */
+    /* votes must be held, but the batch is not whole and lacks their records; nothing was done */
+    APPLY_AGAIN,
     /* of a group: it cannot be applied as a whole and nothing was done; apply each batch alone */
     APPLY_APART,
 };
@@ -54,7 +56,8 @@ struct apply_result {
     size_t dead[RECORD_CLASS_COUNT]; /* stored records, by the class of their reason */
     /* the row of the first of each class in dead_record; 0: none, or it existed before */
     int64_t dead_ids[RECORD_CLASS_COUNT];
-    bool clear; /* the batch is whole and need not be: no content of the partition is held */
+    /* of a whole batch: no content of the partition is held, so the next need not be whole */
+    bool clear;
 };
 
 struct apply {

@@ -41,7 +41,7 @@ struct batch {
     size_t dead_count;
     size_t dead_size;
     struct buf bytes; /* of the stored records */
-    /* the records of votes are stored too, because some may have to go into dead_record */
+    /* the batch keeps the bytes of each vote's record, so that it can become a dead record */
     bool whole;
     size_t record_bytes;  /* size of keys and values of all records */
     int64_t from_offset;  /* where reading began, or OFFSET_BEGINNING */

@@ -23,7 +23,8 @@ struct diverter_mysql {
     int64_t lease_ms;
     struct buf sql;
     struct buf options; /* the options of the task that is being inserted */
-    uint64_t session;   /* the last one set up for moves; valid for it: */
+    /* the session that was set up for moves; the fields below were read in it */
+    uint64_t session;
     bool has_headers;
     bool has_created_at;
     bool id_as_bytes;       /* the id is read as bytes; see read_id_column() of source_mysql.c */

@@ -6,9 +6,9 @@
  * server, or another server in its place, may have lost its last transactions: a seq that was read
  * before may belong to another row now, and deleting that row would lose an event.
  *
- * Invariant: between two calls of origin_mysql_begin() the guarded connections of a lane use one
- * database only, the one that the first of them met. A connection to another one is refused.
- * Guarded by tests/e2e/test_failover.py.
+ * Invariant: from one call of origin_mysql_begin() to the next, all guarded connections of a lane
+ * use the same database: the one that the first of them connected to. A connection to another
+ * database is refused. Guarded by tests/e2e/test_failover.py.
  *
  * The writers are the open transactions of the server, queried once for all lanes of a process. The
  * servers refresh information_schema.innodb_trx only when no session has read it for 100 ms, so
@@ -63,7 +63,8 @@ uint64_t origin_mysql_server(struct origin_mysql *origin);
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db);
 
 #define WRITERS_EVERY_MS 1000
-/* Pause after a cached list: the server refreshes the list meanwhile. */
+/* Pause after a cached list. It must be longer than the 100 ms for which a read keeps the list from
+ * being refreshed; twice as much leaves room for a slow query, and for readers outside tallybox. */
 #define WRITERS_AGAIN_MS 230
 /* After this many unknown answers in a row the queries pause for WRITERS_REST_MS. */
 #define WRITERS_UNSEEN_MAX 10

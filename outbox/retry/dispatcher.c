@@ -252,7 +252,7 @@ static void end_expired(struct dispatcher *dispatcher, int64_t now_ms)
     metric_add(&retry_claimed, (int64_t)dispatcher->slots.claimed_count);
 }
 
-/* False after trouble, or when there is no room. *full: there may be more. */
+/* False when the store failed, or when there is no room. *full: there may be more. */
 static bool expire_scene(struct dispatcher *dispatcher, struct scene *scene, bool *full,
                          int64_t now_ms)
 {
@@ -532,7 +532,7 @@ static void queue_claimed_tasks(struct dispatcher *dispatcher, int64_t now_ms)
     metric_add(&retry_claimed, (int64_t)dispatcher->slots.claimed_count);
 }
 
-/* False after trouble. */
+/* False when the store failed. */
 static bool claim_class(struct dispatcher *dispatcher, struct dispatcher_class *class, size_t rows,
                         int64_t now_ms)
 {

@@ -203,7 +203,7 @@ class Chaos:
         print("ledger, topics, log: " + ", ".join(
             f"{name} {count}" for name, count in sorted(verdict.facts.items())))
         links = ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items())
-        print(f"troubles: {len(self.troubles)} planned, {counts['skipped']} skipped (the target "
+        print(f"plan: {len(self.troubles)} faults, {counts['skipped']} skipped (the target "
               f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
               f"reloads; links: {links}; writers of tasks paused {self.world.limit.pauses} times")
         for line in self.watch.text():

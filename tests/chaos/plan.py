@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plan of a run's troubles: what happens when, to whom, for how long. Pure: the same seed and
+"""The plan of a run's faults: what happens when, to whom, for how long. Pure: the same seed and
 length give the same plan on every machine; what processes make of it is their own timing."""
 
 import collections
@@ -110,7 +110,7 @@ def _blackout(rng, seconds):
 
 
 def _role_or_link(rng, at, busy, spared):
-    """A trouble for a target that has none meanwhile, or None when there is no such target."""
+    """A fault for a target that has none meanwhile, or None when there is no such target."""
     kind = _choose(rng, {**ROLE_KINDS, **LINK_KINDS})
     length = _length(rng, kind)
     names = LINKS if kind in LINK_KINDS else ROLES
@@ -122,7 +122,7 @@ def _role_or_link(rng, at, busy, spared):
 
 
 def make(seed, seconds):
-    """The troubles of a run in order of time."""
+    """The faults of a run in order of time."""
     rng = random.Random(f"plan {seed} {seconds}")
     troubles = [*_server_troubles(rng, seconds), *_blackout(rng, seconds),
                 *_reloads(rng, seconds)]
@@ -141,7 +141,7 @@ def make(seed, seconds):
 
 
 def text(seed, troubles):
-    """For the run's folder and for --plan: the settings, then a line per trouble."""
+    """For the run's folder and for --plan: the settings, then a line per fault."""
     lines = [f"# {key} = {value}" for key, value in settings(seed).items()]
     lines += [f"{t.at:8.2f} {t.kind:8} {t.target:18} {t.seconds:.2f}" for t in troubles]
     return "\n".join(lines) + "\n"

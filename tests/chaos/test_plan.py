@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The plan of troubles: the same for the same seed, and what the README says of it."""
+"""The plan of faults: the same for the same seed, and what the README says of it."""
 
 import collections
 import itertools

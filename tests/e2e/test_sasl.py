@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kafka over SASL_SSL: the whole way of a vote, and what is said when the password, the authority
-or a right is not the one it has to be."""
+"""Kafka over SASL_SSL: a vote passes from HTTP to the log, and a wrong password, authority or right
+is reported."""
 
 import concurrent.futures
 import pathlib
