@@ -86,7 +86,7 @@ bench_main() {
     TALLYBOX_DEBEZIUM=$debezium TALLYBOX_DB=$BENCH_DB TALLYBOX_BIN=$BENCH_PROGRAM TALLYBOX_WORK=$work \
         TALLYBOX_BENCH=$ROOT/build/dev/tests/bench TALLYBOX_SERVER=$ROOT/scripts/server \
         /usr/bin/python3 tests/bench/bench.py "${words[@]}" || code=$?
-    scripts/server sweep "$work"
+    scripts/server stop-all "$work"
     # Gigabytes of data tell nothing afterwards; logs do.
     find "$work" -depth \( -name data -o -name tmp \) -type d -exec rm -rf {} +
     if ((code == 0)); then rm -rf "$work"; else say "logs: $work"; fi

@@ -83,14 +83,14 @@ chaos_build() {
 }
 
 # The processes of a run whose own script was killed; its files stay.
-chaos_sweep() {
+chaos_stop_leftover() {
     local work pid born
     for work in build/chaos/*/; do
         [[ -f $work/owner ]] || continue
         read -r pid born <"$work/owner" || true
         ! process_is "$pid" "$born" || continue
-        test_sweep_session "$work"
-        scripts/server sweep "$work" || true
+        test_kill_session "$work"
+        scripts/server stop-all "$work" || true
         rm -f "$work/owner"
     done
 }
@@ -99,7 +99,7 @@ chaos_exit() {
     local code=$?
     trap - EXIT INT TERM HUP
     e2e_end
-    scripts/server sweep "$TEST_WORK" || true
+    scripts/server stop-all "$TEST_WORK" || true
     rm -f "$TEST_WORK/owner" "$TEST_WORK/session"
     if ((code || CHAOS_KEEP)); then
         say "what is left of the run is in $TEST_WORK"
@@ -122,7 +122,7 @@ chaos_main() {
         return
     fi
     chaos_build
-    chaos_sweep
+    chaos_stop_leftover
     TEST_WORK=$ROOT/build/chaos/$CHAOS_DB-$CHAOS_SEED.$$
     mkdir -p "$TEST_WORK"
     echo "$$ $(process_born $$)" >"$TEST_WORK/owner"

@@ -81,7 +81,7 @@ lint_python() {
     local -a files
     mapfile -t files < <(
         ours_files '*.py'
-        echo tests/lint/layers
+        printf "%s\n" tests/lint/layers tests/lint/log_events tests/lint/sql tests/lint/words
     )
     for file in "${files[@]}"; do
         /usr/bin/python3 -c 'import sys

@@ -89,7 +89,7 @@ test_missing() {
 }
 
 # Ends the session of tests that a killed run of ours left behind.
-test_sweep_session() {
+test_kill_session() {
     local pid born
     [[ -f $1/session ]] || return 0
     read -r pid born <"$1/session" || true
@@ -97,20 +97,20 @@ test_sweep_session() {
 }
 
 # What killed runs of ours left behind: processes first, then files.
-test_sweep() {
+test_clean_up() {
     local work pid born
     for work in build/work/*/; do
         [[ -f $work/owner ]] || continue
         read -r pid born <"$work/owner" || true
         ! process_is "$pid" "$born" || continue
-        test_sweep_session "$work"
-        scripts/server sweep "$work" || true
+        test_kill_session "$work"
+        scripts/server stop-all "$work" || true
         rm -rf "$work"
     done
 }
 
 test_work_make() {
-    test_sweep
+    test_clean_up
     TEST_WORK=$ROOT/build/work/test.$$
     mkdir -p "$TEST_WORK"
     echo "$$ $(process_born $$)" >"$TEST_WORK/owner"
@@ -122,7 +122,7 @@ test_exit() {
     e2e_end
     long_stress_end
     if [[ -n $TEST_WORK ]]; then
-        scripts/server sweep "$TEST_WORK" || true
+        scripts/server stop-all "$TEST_WORK" || true
         ((code)) || rm -rf "$TEST_WORK"
     fi
     exit "$code"

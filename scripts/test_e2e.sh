@@ -32,7 +32,7 @@ e2e_run() {
     echo "$E2E_PID $(process_born "$E2E_PID")" >"$TEST_WORK/session"
     wait "$E2E_PID" || true
     e2e_end
-    scripts/server sweep "$work"
+    scripts/server stop-all "$work"
     if [[ ! -s $work/counts ]]; then
         say "FAILED: the $E2E_TIER tests ended without a result"
         test_add 0 1 0

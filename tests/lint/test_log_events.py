@@ -5,6 +5,8 @@
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,6 +44,18 @@ class Differences(unittest.TestCase):
         self.assertIn("has one, which is not logged anywhere", unused)
         twice, = lint.differences({"one": "a.c"}, ["one", "one"])
         self.assertIn("has one twice", twice)
+
+
+class Files(unittest.TestCase):
+    def test_a_tracked_file_that_was_deleted_is_skipped(self):
+        with tempfile.TemporaryDirectory() as root:
+            for name in ("kept.c", "deleted.c"):
+                with open(os.path.join(root, name), "w", encoding="utf-8"):
+                    pass
+            for command in (["git", "init", "-q"], ["git", "add", "."]):
+                subprocess.run(command, cwd=root, check=True)
+            os.remove(os.path.join(root, "deleted.c"))
+            self.assertEqual(lint.listed_files(root), ["kept.c"])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 import importlib.machinery
 import importlib.util
 import os
+import subprocess
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,8 +37,34 @@ class Findings(unittest.TestCase):
         self.assertEqual(len(found("a.sql", "-- in hand\n")), 1)
         self.assertEqual(len(found("a.md", "rows in hand\n")), 1)
 
+    def test_here_documents_and_strings_of_shell_scripts_are_read_and_code_is_not(self):
+        sentence, = found("a.sh", "help() {\n    cat <<'END'\nThe dice\nEND\n}\n")
+        self.assertIn("a.sh:3:", sentence)
+        sentence, = found("a.sh", 'say "the clerk"\n')
+        self.assertIn("a.sh:1:", sentence)
+        self.assertEqual(found("a.sh", "dice=1\ncat <<END\nThis.\nEND\ndice=2\n"), [])
+
+    def test_scripts_without_an_extension_are_read_by_their_first_line(self):
+        sentence, = found("dev", "#!/usr/bin/env bash\ncat <<END\nThe dice\nEND\n")
+        self.assertIn("dev:3:", sentence)
+        self.assertEqual(len(found("lint", '#!/usr/bin/env python3\n"""Nobody."""\n')), 1)
+        self.assertEqual(len(found(".ci/run", "#!/bin/sh\n# The dice.\n")), 1)
+        self.assertEqual(found("LICENSE", "The dice.\n"), [])
+
     def test_parts_of_other_words_are_no_findings(self):
         self.assertEqual(found("a.md", "the original recommends right trigger sweeping"), [])
+
+
+class Files(unittest.TestCase):
+    def test_a_tracked_file_that_was_deleted_is_skipped(self):
+        with tempfile.TemporaryDirectory() as root:
+            for name in ("dev", "a.md", "deleted.c", "b.png"):
+                with open(os.path.join(root, name), "w", encoding="utf-8"):
+                    pass
+            for command in (["git", "init", "-q"], ["git", "add", "."]):
+                subprocess.run(command, cwd=root, check=True)
+            os.remove(os.path.join(root, "deleted.c"))
+            self.assertEqual(sorted(words.listed_files(root)), ["a.md", "dev"])
 
 
 if __name__ == "__main__":
