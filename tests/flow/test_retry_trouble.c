@@ -69,7 +69,7 @@ static void a_task_whose_lease_has_lapsed_is_not_begun_and_comes_back(void **sta
     assert_int_equal(task->attempts, 0);
 }
 
-static void a_killed_process_leaves_its_tasks_for_a_lease_and_a_sweep(void **state)
+static void a_killed_process_leaves_its_tasks_for_a_lease_and_a_rescue(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
@@ -436,7 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(leases_of_tasks_in_flight_are_kept),
         TEST(a_task_whose_lease_has_lapsed_is_not_begun_and_comes_back),
-        TEST(a_killed_process_leaves_its_tasks_for_a_lease_and_a_sweep),
+        TEST(a_killed_process_leaves_its_tasks_for_a_lease_and_a_rescue),
         TEST(the_result_of_a_lost_task_is_not_written),
         TEST(an_attempt_sees_its_lease_renewed_while_it_runs),
         TEST(an_attempt_sees_that_its_lease_is_lost),
