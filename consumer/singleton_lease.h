@@ -23,8 +23,8 @@ struct singleton_lease {
 
 /* A lease that ends later than this many of its lengths from now was written before the clock of
  * the database was set back, and counts as expired.
- * Invariant: each write of a holder is fenced by owner and epoch in the same transaction, so a
- * holder that runs on after it lost its lease in this way writes nothing. */
+ * Invariant C8, C11: each write of a holder is fenced by owner and epoch in the same transaction,
+ * so a holder that runs on after it lost its lease in this way writes nothing. */
 #define SINGLETON_LEASE_LENGTHS_MAX 2
 bool singleton_lease_is_implausible(int64_t lease_until_ms, int64_t now_ms, int64_t lease_ms);
 

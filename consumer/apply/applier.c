@@ -45,8 +45,8 @@ void applier_done(struct applier *applier)
     condition_done(&applier->database);
 }
 
-/* After a reconnect all claimed partitions are claimed again, because the database may have lost
- * commits. */
+/* Invariant C4: after a reconnect all claimed partitions are claimed again, because the database
+ * may have lost commits. */
 static void watch_session(struct applier *applier)
 {
     const struct sink *sink = applier->config.sink;

@@ -35,7 +35,8 @@ static enum rc write_claim(struct apply *apply, const struct place *place,
 enum progress_fit { FIT_BEGINS, FIT_APPLIED, FIT_FENCED };
 
 /* Compares the batch with the locked row. A batch fits if it begins at or before the row's
- * next_offset; if it began later, the records between would be skipped. */
+ * next_offset; if it began later, the records between would be skipped.
+ * Invariant C1: called with the row locked, in the transaction that writes. */
 static enum progress_fit progress_fit(const struct batch *batch, const char *owner, int64_t epoch,
                                       const struct progress_row *progress)
 {
@@ -46,8 +47,8 @@ static enum progress_fit progress_fit(const struct batch *batch, const char *own
         return FIT_APPLIED;
     if (batch->from_offset > progress->next_offset)
         return FIT_FENCED;
-    /* Months were dropped since the claim, so older votes must be decided again and stored
-     * whole. */
+    /* Invariant C7: months were dropped since the claim, so older votes must be decided again and
+     * stored whole. */
     if (progress->begin_day > batch->begin_day &&
         batch_has_older(batch, progress->begin_day, progress->next_offset))
         return FIT_FENCED;
@@ -80,6 +81,7 @@ static bool group_may_begin(struct apply *apply, const struct apply_group *group
     return false;
 }
 
+/* Invariant C6: the totals are computed from the rows that this transaction locks and reads. */
 static enum rc lock_tallies(struct apply *apply, struct err *err)
 {
     const struct sink *sink = apply->sink;
@@ -151,8 +153,8 @@ static size_t count_votes(const struct vote_row *rows, size_t count)
     return left;
 }
 
-/* Invariant: the tallies are locked before the log is searched for duplicates and before the last
- * votes are read, so two writers of one content cannot both find an event missing. */
+/* Invariant C3: the tallies are locked before the log is searched for duplicates and before the
+ * last votes are read, so two writers of one content cannot both find an event missing. */
 static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t count,
                            struct apply_result *counts, bool *duplicate, struct err *err)
 {
@@ -278,6 +280,7 @@ static struct vote_row *collect_rows(struct apply_group *group, struct vote_row 
     return rows;
 }
 
+/* Invariant C2: the offsets move in the transaction that writes the rows. */
 static enum rc move_progress(struct apply *apply, struct apply_group *group, struct err *err)
 {
     const struct sink *sink = apply->sink;

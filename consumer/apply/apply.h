@@ -5,10 +5,11 @@
  * for a COMMIT costs as much for one batch as for several, so small batches of other partitions
  * share it. Each batch is fenced for itself, and a group is applied as a whole or not at all.
  *
- * Invariant: held records are read and written only with the partition's row of consumer_progress
- * locked, and every batch is whole while a content of the partition is held. The votes of a content
- * are therefore either in the log or behind its first held vote, in the order of their offsets. A
- * whole batch keeps the bytes of each vote's record, so that it can become a dead record.
+ * Invariant C5: held records are read and written only with the partition's row of
+ * consumer_progress locked, and every batch is whole while a content of the partition is held. The
+ * votes of a content are therefore either in the log or behind its first held vote, in the order of
+ * their offsets. A whole batch keeps the bytes of each vote's record, so that it can become a dead
+ * record.
  *
  * The process may end between any two calls of the sink and the work may be repeated: nothing is
  * applied twice. One thread at a time. */

@@ -353,7 +353,7 @@ static enum rc on_event_row(void *ctx, const struct db_row *row, struct err *err
 }
 
 /* The days let the server prune partitions. A row is found only on one of these days.
- * Invariant: an event id always has the same occurred_ms. */
+ * Invariant C3 presumes that an event id always has the same occurred_ms. */
 static void put_days(struct buf *sql, const int64_t days[DAYS_MAX], size_t day_count)
 {
     char text[DATE_SIZE];

@@ -66,9 +66,9 @@ static struct last_row make_last_key(const struct vote_event *event)
     return (struct last_row){.content_id = event->content_id, .voter_id = event->voter_id};
 }
 
-/* Whether the vote counts, because it changes its voter's last vote. Unless it is older it becomes
- * the last one, even if it is a repeat or takes back a vote that was not given: an older event that
- * comes later must then be recognized as stale. */
+/* Invariant C9: a vote counts only if it changes its voter's last vote. Unless it is older it
+ * becomes the last one, even if it is a repeat or takes back a vote that was not given: an older
+ * event that comes later must then be recognized as stale. */
 static bool decide_last(struct last_row *last, const struct vote_event *event)
 {
     bool counts = event->voting != (last->found ? last->voting : 0);

@@ -87,6 +87,7 @@ static void keep_entry_dead(struct dead *dead, struct dead_entry *entry,
         strcmp(reason_class, item->reason_class) != 0 || strcmp(text, item->reason) != 0;
 }
 
+/* Invariant C10: the consumer's own rules decide about a replayed record. */
 static enum rc decide_entry_record(struct dead *dead, struct dead_entry *entry,
                                    const struct dead_item *item, struct err *err)
 {

@@ -135,8 +135,8 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
 
         if (row->skip)
             continue;
-        /* A vote that was refused just now does not pass older votes of its content that are
-         * held. */
+        /* Invariant C5: a vote that was refused just now does not pass older votes of its content
+         * that are held. */
         if (is_held(held, row->event.content_id))
             row->hold = VOTE_BEHIND;
         else if (row->hold == VOTE_REFUSED)

@@ -82,7 +82,8 @@ bool part_stop(struct part *part, const struct err *err, int64_t now_ms);
 /* The partition works. True if it was stopped before. */
 bool part_recovered(struct part *part);
 
-/* Takes in a finished claim. RC_REJECT: the row belongs to a deleted topic of the same name. */
+/* Takes in a finished claim. Invariant C4: reading begins at the offset in row. RC_REJECT: the row
+ * belongs to a deleted topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
 
@@ -103,7 +104,7 @@ void part_seek_quiet(struct part *part, int64_t now_ms);
 
 /* Whether the first record since the seek is the expected one. A gap before it is legal (compacted
  * records, transaction markers), but a lost seek looks the same. A record after a gap is therefore
- * accepted when a second seek returns it again. False: seek again. */
+ * accepted when a second seek returns it again (invariant C4). False: seek again. */
 bool part_arrive(struct part *part, int64_t offset, int64_t now_ms);
 
 /* Reads reached the end of the partition at `end`, with no record between the position and it, only

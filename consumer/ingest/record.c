@@ -34,6 +34,7 @@ static bool key_is_content(const struct record *record, int64_t content_id)
            memcmp(record->key, text, (size_t)len) == 0;
 }
 
+/* Invariant C7: the log takes no vote from before its beginning. */
 static enum rc check_age(const struct vote_event *event, int64_t begin_day, struct err *err)
 {
     char date[DATE_SIZE];

@@ -125,7 +125,7 @@ static void postpone_work(struct housekeep *housekeep, const char *what)
     housekeep->tries = 0;
 }
 
-/* Invariant: right before each change of partitions the lease is renewed and the partitions are
+/* Invariant C11: right before each change of partitions the lease is renewed and the partitions are
  * read. A process that sleeps between these steps for longer than the lease asks to make a
  * partition that exists or to drop one that is gone. The server refuses that change, and it cannot
  * mean another partition, because the months only move forward. */

@@ -297,7 +297,7 @@ static enum rc store_make_part(void *ctx, const struct housekeep_part *part,
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-/* Invariant: rows from before log_begin are in one partition at most, because folded_id is valid
+/* Invariant C7: rows from before log_begin are in one partition at most, because folded_id is valid
  * for one partition. A fail-over that lost commits may bring back a dropped partition after the
  * plan was made. */
 static enum rc check_begin(struct housekeep_mysql *mysql, const char *date, struct err *err)

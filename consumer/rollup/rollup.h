@@ -4,10 +4,10 @@
  * failures. A missed window is not repeated: the next one covers everything since rolled_until_ms.
  * Several engines may run against one database; a singleton lease lets one of them work.
  *
- * A window covers the changes up to its start. It begins `overlap_ms` before the end of the last
- * one, because a row may be committed later than its changed_at says. Remarks that were never
- * rolled up come first: their contents may have changed long before any window of today. A remark
- * only moves forward (votes_seq), so a window that was interrupted anywhere, or done by two
+ * Invariant C8: a window covers the changes up to its start. It begins `overlap_ms` before the end
+ * of the last one, because a row may be committed later than its changed_at says. Remarks that were
+ * never rolled up come first: their contents may have changed long before any window of today. A
+ * remark only moves forward (votes_seq), so a window that was interrupted anywhere, or done by two
  * processes, can be repeated. An engine belongs to one thread. */
 #ifndef CONSUMER_ROLLUP_ROLLUP_H
 #define CONSUMER_ROLLUP_ROLLUP_H

@@ -142,8 +142,8 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
 /* Reports that the database is not the one from which the rows in the window were read; why is the
  * reason for the log. The lease counts as lost. It is released when all rows have returned to the
  * reader, and may then be taken again. Ignored while the lane holds no rows. Any thread.
- * Invariant R9: a lane whose database was replaced or went back starts again (mutant
- * origin-ignored). */
+ * Invariant R9: when its database was replaced or has lost transactions, a lane gives up its rows
+ * in flight and reads from the lowest row (mutant origin-ignored). */
 void lane_origin_lost(struct lane *lane, const struct err *why);
 
 /* Makes the reader begin a full scan as soon as every batch has returned to it. Any thread. */

@@ -6,8 +6,8 @@
  * server, or another server in its place, may have lost its last transactions: a seq that was read
  * before may belong to another row now, and deleting that row would lose an event.
  *
- * Invariant: from one call of origin_mysql_begin() to the next, all guarded connections of a lane
- * use the same database: the one that the first of them connected to. A connection to another
+ * Invariant R9: from one call of origin_mysql_begin() to the next, all guarded connections of a
+ * lane use the same database: the one that the first of them connected to. A connection to another
  * database is refused. Guarded by tests/e2e/test_failover.py.
  *
  * The writers are the open transactions of the server, queried once for all lanes of a process. The

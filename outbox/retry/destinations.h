@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The destinations of tasks, each with its circuit breaker: the origin of a URL, a topic, a
- * program, the sink's database. Failures of one destination do not affect others, not even within
- * one scene; scenes that share a destination share its breaker.
+ * program, the sink's database. Invariant Q9: failures of one destination do not affect others, not
+ * even within one scene; scenes that share a destination share its breaker.
  *
  *     closed      every task passes
  *     open        after DESTINATION_FAILURES failures in a row: no task passes for up to a minute

@@ -86,8 +86,8 @@ static void on_scene(void *ctx, const struct scene_row *row)
         reading->rc = scenes_take(&reading->dispatcher->scenes, row, reading->err);
 }
 
-/* Invariant: a recorded change is in force. The recorded number is read from the table each time,
- * so that a heartbeat row that was deleted gets its record again. */
+/* Invariant Q5: a recorded change is in force. The recorded number is read from the table each
+ * time, so that a heartbeat row that was deleted gets its record again. */
 static enum rc record_change(struct dispatcher *dispatcher, const struct scene_change *change,
                              struct err *err)
 {
@@ -132,8 +132,8 @@ static enum rc read_groups(struct dispatcher *dispatcher, bool *changed, struct 
     return rc;
 }
 
-/* Invariant: after a failed reading of the scenes and groups the dispatcher claims nothing until a
- * reading succeeds. An operator may have paused a scene or closed a group, and the next reading
+/* Invariant Q5: after a failed reading of the scenes and groups the dispatcher claims nothing until
+ * a reading succeeds. An operator may have paused a scene or closed a group, and the next reading
  * may come seconds later. */
 static void read_scenes(struct dispatcher *dispatcher, int64_t now_ms)
 {

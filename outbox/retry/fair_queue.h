@@ -4,7 +4,7 @@
  * the fewest; equal ones take turns, and tasks of one scene and destination run in the order in
  * which they were queued.
  *
- * Invariant: with two threads or more, the last free thread runs only a task of a scene that has
+ * Invariant Q8: with two threads or more, the last free thread runs only a task of a scene that has
  * no thread. So one scene never has all threads. While fewer scenes than threads have slow tasks,
  * the first task of another scene finds a free thread; if it is slow too, a thread is free again
  * when the next task ends. With more slow scenes a task waits for the next free thread, behind the

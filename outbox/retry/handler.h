@@ -69,7 +69,7 @@ struct retry_job {
 
     /* os_now_ms() until which this process certainly holds the task. Each renewal of the lease
      * moves it, also during the attempt; 0: another process has the task. It is no time-out: the
-     * handler limits the duration of an attempt itself. Invariant: before this time the attempt
+     * handler limits the duration of an attempt itself. Invariant Q3: before this time the attempt
      * has ended, with everything that it started or has to send. */
     const atomic_llong *lease_until_ms;
 };

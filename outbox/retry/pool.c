@@ -130,6 +130,7 @@ static void reject_result(struct slot *slot)
             (long long)slot->job.step, RETRY_RESULT_BYTES_MAX);
 }
 
+/* Invariant Q3: an attempt begins only before its lease ends. */
 static void run_task(struct pool_worker *worker, struct slot *slot, int64_t now_ms)
 {
     int64_t from_ms = pool_now(worker->pool, now_ms);

@@ -119,7 +119,7 @@ struct pool {
     bool dispatcher_waits; /* and so does the dispatcher */
 
     /* TASK_SHARDS for each of the handlers, in their order: a lease is for the tasks of one handler
-     * in one shard. Invariant: those of a handler that does not run here are never held. */
+     * in one shard. Invariant Q6: those of a handler that does not run here are never held. */
     struct leased *shards;
     char (*shard_names)[POOL_SHARD_NAME_SIZE];
     atomic_bool leaving;     /* claim nothing more, return tasks that have not begun */

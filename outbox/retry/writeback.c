@@ -89,6 +89,7 @@ static void log_exhausted(struct writeback *writeback, const struct slot *slot, 
               slot->id, scene->group, scene->name, slot->update.attempts, slot->id);
 }
 
+/* Invariant Q7: an exhausted task blocks its key if its scene says so. */
 static enum task_end choose_exhausted_end(const struct slot *slot)
 {
     /* Without a key no other task has to stop. */
@@ -227,7 +228,7 @@ static void return_token(struct slot *slot)
     slot->paid = false;
 }
 
-/* The attempt did not begin, or it was cut. */
+/* The attempt did not begin, or it was cut. Invariant Q4: no attempt is counted. */
 static void give_task_back(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     slot->update.end = TASK_END_BACK;
@@ -239,7 +240,7 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
         put_task_off(slot, now_ms);
 }
 
-/* The task did not begin before its deadline. No attempt is counted. */
+/* The task did not begin before its deadline. Invariant Q4: no attempt is counted. */
 static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
     err_set(&slot->attempt_result.err, "it did not begin within %" PRId64 " ms",

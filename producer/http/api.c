@@ -66,7 +66,8 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_route_sco
     return false;
 }
 
-/* False: the token lacks the route's scope, which has been answered. */
+/* Invariant P3: called for each request before its handler. False: the token lacks the route's
+ * scope, which has been answered. */
 static bool check_scope(const struct api *api, struct http_request *http,
                         enum api_route_scope scope)
 {

@@ -150,9 +150,10 @@ static bool are_counts_complete(const struct vote_engine *engine)
     return true;
 }
 
-/* One locking read suffices if all contents have rows. New rows are made in a new transaction that
- * locks everything in key order from the beginning: in this one a low key would be locked after a
- * high one, and two writers could deadlock. */
+/* Invariant P2: the locks on vote_count order the votes of a content. One locking read suffices if
+ * all contents have rows. New rows are made in a new transaction that locks everything in key order
+ * from the beginning: in this one a low key would be locked after a high one, and two writers could
+ * deadlock. */
 static enum rc lock_counts_in_order(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
@@ -305,6 +306,7 @@ static void finish_unknown(struct vote_item **items, size_t count, uint64_t numb
     }
 }
 
+/* Invariant P1: an item is done only after its COMMIT; a lost answer leaves it unknown. */
 static enum rc commit_items(struct vote_engine *engine, struct vote_item **items, size_t count,
                             struct err *err)
 {
@@ -318,7 +320,8 @@ static enum rc commit_items(struct vote_engine *engine, struct vote_item **items
     return rc;
 }
 
-/* Runs one transaction over the window. It stays open only after a failure. */
+/* Runs one transaction over the window. Invariant P2: a vote, its counter and its event are in it.
+ * It stays open only after a failure. */
 static enum rc try_window(struct vote_engine *engine, const struct vote_batch *batch,
                           struct err *err)
 {

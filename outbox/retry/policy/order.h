@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides which candidates of a claim run, are queued or are left: tasks of one ordering key run
- * one at a time, in the order of their ids. Pure; any thread.
+/* Decides which candidates of a claim run, are queued or are left. Invariant Q1: tasks of one
+ * ordering key run one at a time, in the order of their ids. Pure; any thread.
  *
  * The claiming transaction has locked the candidates. It reads the tasks ahead of them without
  * waiting for locks, and then locks them where that is possible.
  *
- * Invariant: a task becomes queued only while a task ahead of it is locked. The transaction that
+ * Invariant Q2: a task becomes queued only while a task ahead of it is locked. The transaction that
  * ends the task ahead therefore comes later, sees the queued task and wakes it. If the task ahead
  * cannot be locked, another transaction is changing it: the candidate is left for the next
  * claim. */

@@ -108,7 +108,8 @@ struct decision {
 };
 
 /* Decides what becomes of the task after the attempt. now_ms and made_ms are times of the
- * database's clock; random_bits spread the wait. Pure. */
+ * database's clock; random_bits spread the wait. Pure. Invariant Q4: only an attempt that returned
+ * a result is counted. */
 struct decision policy_decide(const struct policy *policy, const struct policy_task *task,
                               const struct policy_attempt *attempt, int64_t now_ms,
                               uint64_t random_bits);

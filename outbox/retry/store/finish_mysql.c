@@ -54,6 +54,7 @@ static void list_changes(struct finishing *finishing, const struct task_update *
     qsort(finishing->changes, count, sizeof(finishing->changes[0]), compare_changes);
 }
 
+/* Invariant Q3: only a running task that has the epoch of its update is changed. */
 static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct finishing *finishing = ctx;

@@ -10,7 +10,7 @@
  *     3. wake_keys() with HEX(order_hash) of all changed tasks,
  *     4. commit.
  *
- * Invariant: a transaction that makes a task queued holds the locks of a task ahead of it and of
+ * Invariant Q2: a transaction that makes a task queued holds the locks of a task ahead of it and of
  * the key's running, blocked or parked task, if there is one. Step 3 reads after step 1, so it
  * sees every task that was queued behind; no task is woken too early or forgotten. */
 #ifndef OUTBOX_RETRY_STORE_WAKE_MYSQL_H
