@@ -4,6 +4,7 @@
 #ifndef TESTS_SIM_TABLES_H
 #define TESTS_SIM_TABLES_H
 
+#include "outbox/lease/lease_ops.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
 #include "outbox/retry/retry_ops.h"
