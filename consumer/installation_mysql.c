@@ -8,11 +8,29 @@
 static char found_id[INSTALLATION_ID_SIZE];
 static char found_group[INSTALLATION_GROUP_SIZE];
 
+enum rc installation_check_id(const char *id, struct err *err)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    size_t len = strspn(id, allowed);
+
+    if (len > 0 && len < INSTALLATION_ID_SIZE && id[len] == '\0')
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "table installation, row id = 1: the name \"%.40s\" cannot be the id of an "
+                    "installation, which is 1 to %d of A-Z, a-z, 0-9, _ and -: correct it with "
+                    "UPDATE installation SET name = ... WHERE id = 1",
+                    id, INSTALLATION_ID_SIZE - 1);
+}
+
 static enum rc on_id_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    (void)err;
-    snprintf(ctx, INSTALLATION_ID_SIZE, "%s", row->columns[0] ? row->columns[0] : "");
-    return RC_OK;
+    const char *name = row->columns[0] ? row->columns[0] : "";
+    enum rc rc = installation_check_id(name, err);
+
+    if (rc == RC_OK)
+        snprintf(ctx, INSTALLATION_ID_SIZE, "%s", name);
+    return rc;
 }
 
 enum rc installation_read(struct db *db, char id[INSTALLATION_ID_SIZE], struct err *err)

@@ -18,7 +18,12 @@
  * database without the table (it has no tables of the consumer) gives no id, and RC_OK. */
 enum rc installation_find(const struct settings *settings, struct err *err);
 
-/* Reads the id from a connection to the sink's database; "" if there is none. */
+/* RC_FATAL: the text cannot be an id; err says where it stands and what is allowed. An id is a part
+ * of names in Kafka, and a dot ends it there (group_client_is_foreign()). Pure. */
+enum rc installation_check_id(const char *id, struct err *err);
+
+/* Reads the id from a connection to the sink's database; "" if there is no table.
+ * RC_FATAL: what the table has is no id. */
 enum rc installation_read(struct db *db, char id[INSTALLATION_ID_SIZE], struct err *err);
 
 /* Returns the id that installation_find() found; "": none. */

@@ -3,7 +3,7 @@
 
 CREATE TABLE installation (
     id   TINYINT     NOT NULL COMMENT 'always 1',
-    name VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'random; part of the default name of the consumer group',
+    name VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'random; part of the default name of the consumer group' CHECK (name REGEXP '^[A-Za-z0-9_-]+$'),
     PRIMARY KEY (id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'one row: which installation this is';
 

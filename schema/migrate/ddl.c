@@ -208,6 +208,8 @@ static enum rc read_column_attribute(struct ddl_reader *reader, struct shape_col
         return read_column_default(reader, column);
     if (take_word(reader, "COMMENT"))
         return skip_text(reader);
+    if (take_word(reader, "CHECK"))
+        return take_brackets(reader, NULL, 0);
     if (take_word(reader, "COLLATE"))
         return take_name(reader, column->collation);
     if (take_word(reader, "GENERATED"))

@@ -6,7 +6,8 @@
  *
  * Known: CREATE TABLE, DROP TABLE, ALTER TABLE (ADD, MODIFY and DROP of columns and indexes),
  * CREATE INDEX, DROP INDEX, and INSERT, UPDATE, DELETE, REPLACE. Columns of text must have a
- * collation of their own or of their table: a server's default is different everywhere.
+ * collation of their own or of their table: a server's default is different everywhere. A CHECK of
+ * a column is read and is no part of the shape: the program may not rely on it.
  *
  * A statement passed here is one that sql_statement_next() gave. */
 #ifndef SCHEMA_MIGRATE_DDL_H

@@ -13,6 +13,8 @@ import sys
 import time
 import unittest
 
+import pymysql
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
 import wire  # noqa: E402
@@ -230,6 +232,11 @@ class TwoInstallations(GroupCase):
         suite.wait_for("a dead record", self.dead_records, every=0.3)
         self.stack.tallybox("dead", "drop", "--all", "--yes")
         self.assertEqual(self.dead_records(), [])
+
+    def test_a_name_that_cannot_be_an_id_is_refused_by_the_database(self):
+        for name in ("shop.copy", "", "a b"):
+            with self.assertRaises(pymysql.MySQLError):
+                self.stack.sql("UPDATE installation SET name = %s WHERE id = 1", [name])
 
     def dead_records(self):
         return json.loads(self.stack.tallybox("dead", "list", "--json").stdout)["records"]

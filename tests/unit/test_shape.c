@@ -51,19 +51,20 @@ static void a_table_brings_its_columns_and_indexes(void **state)
     struct shape shape = {0};
 
     (void)state;
-    applied(&shape, "CREATE TABLE t (\n"
-                    "  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT COMMENT 'it''s, (mine)',\n"
-                    "  `day` DATE NULL, -- words\n"
-                    "  word VARCHAR(20) NOT NULL DEFAULT 'a b',\n"
-                    "  own CHAR(3) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,\n"
-                    "  price DECIMAL(10, 2) NOT NULL DEFAULT -1,\n"
-                    "  at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),\n"
-                    "  seen DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE "
-                    "CURRENT_TIMESTAMP(3),\n"
-                    "  half BIGINT GENERATED ALWAYS AS (id / 2) STORED,\n"
-                    "  PRIMARY KEY (id),\n"
-                    "  UNIQUE KEY uk (word(5), `day` DESC),\n"
-                    "  KEY ix (own)\n)" OPTIONS " COMMENT = 'x'");
+    applied(&shape,
+            "CREATE TABLE t (\n"
+            "  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT COMMENT 'it''s, (mine)',\n"
+            "  `day` DATE NULL, -- words\n"
+            "  word VARCHAR(20) NOT NULL DEFAULT 'a b',\n"
+            "  own CHAR(3) CHARACTER SET ascii COLLATE ascii_bin NOT NULL CHECK (own <> ''),\n"
+            "  price DECIMAL(10, 2) NOT NULL DEFAULT -1,\n"
+            "  at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),\n"
+            "  seen DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE "
+            "CURRENT_TIMESTAMP(3),\n"
+            "  half BIGINT GENERATED ALWAYS AS (id / 2) STORED,\n"
+            "  PRIMARY KEY (id),\n"
+            "  UNIQUE KEY uk (word(5), `day` DESC),\n"
+            "  KEY ix (own)\n)" OPTIONS " COMMENT = 'x'");
     has(&shape, SHAPE_TABLE, "t", NULL, "engine innodb");
     has(&shape, SHAPE_COLUMN, "t", "id", "bigint unsigned not null auto_increment");
     has(&shape, SHAPE_COLUMN, "t", "day", "date null");
@@ -153,6 +154,8 @@ static void a_statement_that_the_shape_cannot_follow_is_refused(void **state)
     unreadable("CREATE TABLE t (a INT REFERENCES u (a))" OPTIONS,
                "known attribute of a column at: REFERENCES");
     unreadable("CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 1))" OPTIONS, "CONSTRAINT");
+    unreadable("CREATE TABLE t (a INT, CHECK (a > 1))" OPTIONS, "not supported) at: CHECK");
+    unreadable("CREATE TABLE t (a INT CHECK a > 1)" OPTIONS, "expected ( at: a > 1");
     unreadable("CREATE TABLE t (a INT, KEY (a))" OPTIONS, "expected a name at: (a)");
     unreadable("CREATE TABLE t (a INT" OPTIONS, "expected ) at the end");
     unreadable("CREATE TABLE t (a INT)", "expected ENGINE = before");
