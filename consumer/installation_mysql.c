@@ -16,11 +16,12 @@ enum rc installation_check_id(const char *id, struct err *err)
 
     if (len > 0 && len < INSTALLATION_ID_SIZE && id[len] == '\0')
         return RC_OK;
-    return err_fail(err, RC_FATAL, 0,
-                    "table installation, row id = 1: the name \"%.40s\" cannot be the id of an "
-                    "installation, which is 1 to %d of A-Z, a-z, 0-9, _ and -: correct it with "
-                    "UPDATE installation SET name = ... WHERE id = 1",
-                    id, INSTALLATION_ID_SIZE - 1);
+    return err_fail(
+        err, RC_FATAL, 0,
+        "table installation of [sink], row id = 1: the name \"%.40s\" cannot be the id of an "
+        "installation, which is 1 to %d of A-Z, a-z, 0-9, _ and -: correct it with "
+        "UPDATE installation SET name = ... WHERE id = 1",
+        id, INSTALLATION_ID_SIZE - 1);
 }
 
 static enum rc on_id_row(void *ctx, const struct db_row *row, struct err *err)
@@ -42,6 +43,13 @@ enum rc installation_read(struct db *db, char id[INSTALLATION_ID_SIZE], struct e
     rc = db_query(db, sql, sizeof(sql) - 1, on_id_row, id, err);
     if (rc != RC_OK && err->code == DB_NO_SUCH_TABLE)
         return RC_OK;
+    if (rc == RC_OK && !id[0])
+        rc =
+            err_fail(err, RC_FATAL, 0,
+                     "table installation of [sink] has no row id = 1, whose name is the id of this "
+                     "installation: write it again, INSERT INTO installation (id, name) VALUES "
+                     "(1, ...), with the id that it had; consumer_progress shows that id behind "
+                     "tallybox- in consumer_group");
     return rc;
 }
 

@@ -23,7 +23,7 @@ enum rc installation_find(const struct settings *settings, struct err *err);
 enum rc installation_check_id(const char *id, struct err *err);
 
 /* Reads the id from a connection to the sink's database; "" if there is no table.
- * RC_FATAL: what the table has is no id. */
+ * RC_FATAL: the table has no row, or what it has is no id. */
 enum rc installation_read(struct db *db, char id[INSTALLATION_ID_SIZE], struct err *err);
 
 /* Returns the id that installation_find() found; "": none. */

@@ -238,6 +238,22 @@ class TwoInstallations(GroupCase):
             with self.assertRaises(pymysql.MySQLError):
                 self.stack.sql("UPDATE installation SET name = %s WHERE id = 1", [name])
 
+    def test_without_its_row_no_role_takes_another_group(self):
+        self.stack.write_ini(consumer__group="", housekeep__progress_days=1)
+        self.addCleanup(self.stack.settings.pop, "housekeep.progress_days")
+        (row,) = self.stack.sql("SELECT id, name FROM installation")
+        self.stack.sql("DELETE FROM installation")
+        self.addCleanup(self.stack.sql, "INSERT INTO installation VALUES (%s, %s)", row)
+        missing = "table installation of [sink] has no row id = 1"
+        for words in (["consume"], ["run"], ["housekeep"], ["housekeep", "--once"],
+                      ["dead", "list"],
+                      ["consume", "--restart-partition", f"{self.stack.topic}/0@earliest"]):
+            with self.subTest(words=words):
+                done = self.stack.tallybox(*words, expect=suite.FAILED)
+                self.assertIn(missing, done.stderr)
+                self.assertIn("INSERT INTO installation", done.stderr)
+        self.assertIn(missing, self.stack.tallybox("status", expect=None).stdout)
+
     def dead_records(self):
         return json.loads(self.stack.tallybox("dead", "list", "--json").stdout)["records"]
 

@@ -31,7 +31,7 @@ static void another_text_is_refused_with_its_place_and_what_is_allowed(void **st
         struct err err = {0};
 
         assert_int_equal(installation_check_id(ids[i], &err), RC_FATAL);
-        assert_non_null(strstr(err.text, "table installation, row id = 1"));
+        assert_non_null(strstr(err.text, "table installation of [sink], row id = 1"));
         assert_non_null(strstr(err.text, "1 to 16 of A-Z, a-z, 0-9, _ and -"));
         assert_non_null(strstr(err.text, "UPDATE installation SET name"));
     }
