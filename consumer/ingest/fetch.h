@@ -93,8 +93,8 @@ struct stream {
     enum rc (*check_topics)(void *ctx, struct err *err);
 
     /* RC_REJECT: the consumer group has a member that belongs to another installation; err names
-     * both. A stream that has not joined the group waits until that member has left. RC_OK: there
-     * is none, or it is not known. May be NULL. */
+     * both. The stream does not join, or has left, until that member has left, unless this
+     * installation has the lower id. RC_OK: there is none, or it is not known. May be NULL. */
     enum rc (*check_group)(void *ctx, struct err *err);
 
     /* Checks whether a broker answers within a short time. */

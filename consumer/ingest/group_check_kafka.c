@@ -5,6 +5,7 @@
 
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "tallybox-"
@@ -66,6 +67,59 @@ void group_check_done(struct group_check *check)
     check->kafka = NULL;
 }
 
+void group_check_doubt(struct group_check *check)
+{
+    check->doubtful = true;
+}
+
+void group_check_judge(struct group_check *check, const struct group_member *members, size_t count)
+{
+    const struct group_member *found = NULL;
+    char lowest[GROUP_OTHER_SIZE] = "";
+    bool stays;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *client = members[i].client ? members[i].client : "";
+        char other[GROUP_OTHER_SIZE];
+
+        if (!group_client_is_foreign(client, check->installation, other, sizeof(other)) ||
+            (found && strcmp(other, lowest) >= 0))
+            continue;
+        found = &members[i];
+        snprintf(lowest, sizeof(lowest), "%s", other);
+    }
+    /* Two installations that join at the same time do not see each other before. Both apply this
+     * rule, so one of them stays and the others leave. */
+    stays = !found || (check->joined && strcmp(check->installation, lowest) < 0);
+    check->unanswered = 0;
+    check->foreign = found != NULL;
+    check->rc = stays ? RC_OK : RC_REJECT;
+    if (found)
+        err_set(&check->err,
+                "installation %s uses the consumer group %s, too (member %.100s at %.64s), and "
+                "would take partitions of this installation, %s: set consumer.group to another "
+                "name in one of them; until then %s stays %s the group",
+                lowest, check->group, found->client, found->host ? found->host : "an unknown host",
+                check->installation, check->installation, stays ? "in" : "out of");
+}
+
+/* The broker has answered, and will answer the same next time. */
+static bool is_refusal(int code)
+{
+    return code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION ||
+           code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE || kafka_classify(code) != RC_RETRY;
+}
+
+/* A broker that refuses the query gives no reason to wait. */
+void group_check_miss(struct group_check *check, int code, bool reachable)
+{
+    check->unanswered += reachable;
+    if (check->rc == RC_RETRY && (is_refusal(code) || check->unanswered >= UNANSWERED_MAX))
+        check->rc = RC_OK;
+}
+
 #if CAN_ASK
 
 static void ask_members(struct group_check *check)
@@ -79,55 +133,54 @@ static void ask_members(struct group_check *check)
     rd_kafka_DescribeConsumerGroups(check->kafka, groups, 1, options, check->queue);
     rd_kafka_AdminOptions_destroy(options);
     check->pending = true;
+    check->doubtful = false;
 }
 
-static void judge_members(struct group_check *check,
-                          const rd_kafka_ConsumerGroupDescription_t *group)
+/* Passes the members of an answer on. Without memory the answer counts as none. */
+static int take_members(struct group_check *check, const rd_kafka_ConsumerGroupDescription_t *group)
 {
     size_t count = rd_kafka_ConsumerGroupDescription_member_count(group);
+    struct group_member *members = calloc(count + 1, sizeof(*members));
 
-    check->rc = RC_OK;
+    if (!members)
+        return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
     for (size_t i = 0; i < count; i++) {
         const rd_kafka_MemberDescription_t *member =
             rd_kafka_ConsumerGroupDescription_member(group, i);
-        const char *client = rd_kafka_MemberDescription_client_id(member);
-        const char *host = rd_kafka_MemberDescription_host(member);
-        char other[64];
 
-        if (!client || !group_client_is_foreign(client, check->installation, other, sizeof(other)))
-            continue;
-        check->rc = err_fail(&check->err, RC_REJECT, 0,
-                             "installation %s uses the consumer group %s, too (member %.100s at "
-                             "%.64s), and would take partitions of this installation, %s: set "
-                             "consumer.group to another name in one of them",
-                             other, check->group, client, host ? host : "an unknown host",
-                             check->installation);
-        return;
+        members[i].client = rd_kafka_MemberDescription_client_id(member);
+        members[i].host = rd_kafka_MemberDescription_host(member);
     }
+    group_check_judge(check, members, count);
+    free(members);
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-/* A broker that refuses the query gives no reason to wait. */
 static void take_answer(struct group_check *check, rd_kafka_event_t *event, bool reachable)
 {
     const rd_kafka_DescribeConsumerGroups_result_t *result =
         rd_kafka_event_DescribeConsumerGroups_result(event);
     const rd_kafka_ConsumerGroupDescription_t **groups = NULL;
-    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    int code = (int)rd_kafka_event_error(event);
     size_t count = 0;
 
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR && result)
         groups = rd_kafka_DescribeConsumerGroups_result_groups(result, &count);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && count == 0)
+        code = RD_KAFKA_RESP_ERR__FAIL;
     if (count > 0)
-        code = rd_kafka_error_code(rd_kafka_ConsumerGroupDescription_error(groups[0]));
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && count > 0) {
-        check->unanswered = 0;
-        judge_members(check, groups[0]);
-        return;
-    }
-    check->unanswered += reachable;
-    if (check->rc == RC_RETRY &&
-        (kafka_classify((int)code) != RC_RETRY || check->unanswered >= UNANSWERED_MAX))
-        check->rc = RC_OK;
+        code = (int)rd_kafka_error_code(rd_kafka_ConsumerGroupDescription_error(groups[0]));
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = take_members(check, groups[0]);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        group_check_miss(check, code, reachable);
+}
+
+static int64_t choose_wait_ms(const struct group_check *check)
+{
+    if (check->foreign)
+        return ASK_FOREIGN_MS;
+    return check->rc == RC_RETRY ? ASK_SOON_MS : ASK_AGAIN_MS;
 }
 
 enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms)
@@ -140,13 +193,11 @@ enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_
         if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT) {
             take_answer(check, event, reachable);
             check->pending = false;
-            check->ask_ms = now_ms + (check->rc == RC_OK      ? ASK_AGAIN_MS
-                                      : check->rc == RC_RETRY ? ASK_SOON_MS
-                                                              : ASK_FOREIGN_MS);
+            check->ask_ms = now_ms + choose_wait_ms(check);
         }
         rd_kafka_event_destroy(event);
     }
-    if (!check->pending && now_ms >= check->ask_ms)
+    if (!check->pending && (check->doubtful || now_ms >= check->ask_ms))
         ask_members(check);
     return check->rc;
 }

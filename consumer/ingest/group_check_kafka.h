@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds members of the consumer group that belong to another installation. Kafka would share the
- * partitions among them, and each installation would get some of the votes only. A member tells its
- * installation by its client.id, unless the settings give it another one. Kafka answers to an
- * account that may read as a member of the group; brokers and libraries that cannot describe a
- * group are not asked. One thread. */
+/* Finds members of the consumer group that belong to another installation, and decides whether this
+ * process may be a member. Kafka would share the partitions among them, and each installation would
+ * get some of the votes only. A member tells its installation by its client.id, unless the settings
+ * give it another one. Kafka answers to an account that may read as a member of the group. If the
+ * library or the broker cannot describe a group, or the broker refuses, the process joins without
+ * the check. One thread. */
 #ifndef CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
 #define CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
 
@@ -17,15 +18,25 @@ struct rd_kafka_s;
 struct rd_kafka_queue_s;
 
 #define GROUP_CLIENT_SIZE 160
+#define GROUP_OTHER_SIZE 64
+
+/* A member as a broker describes it; borrowed. Either may be NULL. */
+struct group_member {
+    const char *client; /* its client.id */
+    const char *host;
+};
 
 struct group_check {
     struct rd_kafka_s *kafka; /* NULL: nothing is checked */
     struct rd_kafka_queue_s *queue;
     const char *group;
     const char *installation;
+    bool joined;         /* the owner's: this process is a member, or about to be */
     bool pending;        /* a query has no answer yet */
+    bool doubtful;       /* the members changed after the last query */
     int64_t ask_ms;      /* earliest time of the next query */
     unsigned unanswered; /* queries in a row without an answer, although a broker is reachable */
+    bool foreign;        /* the group has a member of another installation: err names both */
     enum rc rc;          /* see group_check_poll() */
     struct err err;
 };
@@ -45,9 +56,20 @@ void group_check_init(struct group_check *check, struct rd_kafka_s *kafka, const
 /* Before the handle is destroyed. Accepts a zeroed check. */
 void group_check_done(struct group_check *check);
 
+/* The members of the group have changed: the next poll asks again. */
+void group_check_doubt(struct group_check *check);
+
 /* Takes in an answer and asks again when it is time. reachable: a broker has answered the last
- * probe. Returns RC_RETRY until the first answer, RC_REJECT while the group has a member of another
- * installation (check->err names both), else RC_OK. */
+ * probe. Returns whether this process may be a member: RC_RETRY: it is not known before the first
+ * answer. RC_REJECT: no, it does not join, or leaves, because of a member of another installation.
+ * RC_OK: yes. Of installations that are in the group together, the one with the lowest id may
+ * stay. */
 enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms);
+
+/* The two ends of a query, for group_check_poll() and tests. Decides by the members of the group.
+ */
+void group_check_judge(struct group_check *check, const struct group_member *members, size_t count);
+/* The query failed with librdkafka's code. reachable: as above. */
+void group_check_miss(struct group_check *check, int code, bool reachable);
 
 #endif

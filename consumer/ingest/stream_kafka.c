@@ -31,7 +31,6 @@ struct stream_kafka {
     struct group group;
     struct topic_ids *topics;
     struct group_check check;
-    bool joined;                            /* subscribed: a member of the group, or about to be */
     rd_kafka_message_t *messages[READ_MAX]; /* of the last read */
     size_t message_count;
     bool probed;         /* a broker has answered a probe */
@@ -64,16 +63,29 @@ static enum rc subscribe_topics(struct stream_kafka *stream, const char *topics,
     return RC_FATAL;
 }
 
-/* Joins the group when it has no member of another installation. */
-static enum rc join_group(struct stream_kafka *stream, struct err *err)
+/* The partitions are revoked by the next events of the group. */
+static enum rc leave_group(struct stream_kafka *stream, struct err *err)
 {
-    bool reachable = stream->unanswered == 0 && stream->probed;
-    enum rc rc = group_check_poll(&stream->check, reachable, os_now_ms());
+    rd_kafka_resp_err_t code = rd_kafka_unsubscribe(stream->kafka);
 
-    if (stream->joined || rc != RC_OK)
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         return RC_OK;
-    stream->joined = true;
-    return subscribe_topics(stream, stream->settings->consumer.topics, err);
+    kafka_fail(err, (int)code, "cannot leave the consumer group");
+    return RC_FATAL;
+}
+
+/* Joins or leaves the group as the check of its members says. */
+static enum rc follow_check(struct stream_kafka *stream, struct err *err)
+{
+    struct group_check *check = &stream->check;
+    bool reachable = stream->unanswered == 0 && stream->probed;
+    enum rc rc = group_check_poll(check, reachable, os_now_ms());
+
+    if (rc == RC_RETRY || check->joined == (rc == RC_OK))
+        return RC_OK;
+    check->joined = rc == RC_OK;
+    return check->joined ? subscribe_topics(stream, stream->settings->consumer.topics, err)
+                         : leave_group(stream, err);
 }
 
 static void stream_poll(void *ctx, struct stream_event *event)
@@ -83,22 +95,24 @@ static void stream_poll(void *ctx, struct stream_event *event)
 
     release_messages(stream);
     topic_ids_poll(stream->topics, os_now_ms());
-    if (join_group(stream, &err) != RC_OK) {
+    if (follow_check(stream, &err) != RC_OK) {
         *event = (struct stream_event){.kind = STREAM_FAILURE, .rc = RC_FATAL, .err = err};
         return;
     }
     group_poll(&stream->group, event, 0);
     if (event->kind == STREAM_ASSIGNED)
         topic_ids_doubt(stream->topics);
+    if (event->kind == STREAM_ASSIGNED || event->kind == STREAM_REVOKED)
+        group_check_doubt(&stream->check);
 }
 
 static enum rc stream_check_group(void *ctx, struct err *err)
 {
     struct stream_kafka *stream = ctx;
 
-    if (stream->check.rc == RC_REJECT)
+    if (stream->check.foreign)
         *err = stream->check.err;
-    return stream->check.rc == RC_REJECT ? RC_REJECT : RC_OK;
+    return stream->check.foreign ? RC_REJECT : RC_OK;
 }
 
 static enum rc seek_result(const struct group_partition *partition, int code, const char *text,
@@ -492,7 +506,7 @@ enum rc stream_kafka_open(struct stream_kafka **out, const struct settings *sett
         group_check_init(&stream->check, stream->kafka, installation_group(settings),
                          installation_id(), wakeup_fd);
     if (rc == RC_OK)
-        rc = join_group(stream, err);
+        rc = follow_check(stream, err);
     if (rc != RC_OK) {
         stream_kafka_close(stream, os_now_ms() + CLOSE_MS_MAX);
         return rc;

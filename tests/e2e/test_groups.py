@@ -197,7 +197,7 @@ class Locks(GroupCase):
 class TwoInstallations(GroupCase):
     """Two databases whose consumers use one Kafka."""
 
-    seconds = 20
+    seconds = 60
 
     def test_the_second_is_refused_and_both_are_named(self):
         self.stack.sql("UPDATE installation SET name = 'aaaa0001' WHERE id = 1")
@@ -215,6 +215,83 @@ class TwoInstallations(GroupCase):
         self.assertEqual(first.terminate(), 0)
         second.wait_ready()
         self.wait_all_owned(second, 30)
+
+    def start_foreigner(self, installation, strategy):
+        """A member that did not look at the group before it joined."""
+        member = wire.join_group(suite.kafka().bootstrap, self.stack.group, self.stack.topic,
+                                 f"tallybox-{installation}.x", strategy)
+        self.addCleanup(member.wait)
+        self.addCleanup(member.kill)
+        return member
+
+    def wait_members(self, count):
+        suite.wait_for(f"{count} members of the group", lambda: len(wire.group_members(
+            suite.kafka().bootstrap, self.stack.group)[1]) == count, every=0.2)
+
+    def meet_a_lower_id(self, strategy):
+        self.stack.sql("UPDATE installation SET name = 'bbbb0002' WHERE id = 1")
+        self.load()
+        consumer = self.start("consume", sets={
+            "kafka.consumer.partition.assignment.strategy": strategy})
+        self.check()
+        foreigner = self.start_foreigner("aaaa0001", strategy)
+        suite.wait_for("the consumer to leave", lambda: re.search(
+            "event=work_paused what=consumer_group .*installation aaaa0001 .*"
+            "until then bbbb0002 stays out of the group", consumer.log_text()))
+        self.assertEqual(consumer.admin("/readyz").status, 503)
+        self.wait_members(1)
+        self.assertEqual(consumer.metric("tallybox_consumer_partitions"), 0)
+        foreigner.kill()
+        consumer.wait_ready()
+        self.wait_members(1)
+        self.load(VOTES + 1)
+        self.check(2 * VOTES)
+
+    def test_the_higher_id_leaves_an_eager_group(self):
+        self.meet_a_lower_id("range")
+
+    def test_the_higher_id_leaves_a_cooperative_group(self):
+        self.meet_a_lower_id("cooperative-sticky")
+
+    def test_the_lower_id_stays_and_is_not_ready_until_the_other_has_left(self):
+        self.stack.sql("UPDATE installation SET name = 'bbbb0002' WHERE id = 1")
+        consumer = self.start("consume")
+        foreigner = self.start_foreigner("cccc0003", "cooperative-sticky")
+        suite.wait_for("the other to be seen", lambda: re.search(
+            "event=work_paused what=consumer_group .*installation cccc0003 .*"
+            "until then bbbb0002 stays in the group", consumer.log_text()))
+        self.wait_members(2)
+        self.assertEqual(consumer.admin("/readyz").status, 503)
+        self.assertGreater(consumer.metric("tallybox_consumer_partitions"), 0)
+        foreigner.kill()
+        consumer.wait_ready()
+        suite.wait_for("all partitions", lambda: consumer.metric("tallybox_consumer_partitions")
+                       == PARTITIONS)
+
+    def test_of_two_that_start_together_the_lower_id_continues(self):
+        """Each sees an empty group and joins, or one of them comes first and the other stays out."""
+        other = suite.Stack(type(self).__name__, self.settings)
+        self.addCleanup(other.close)
+        other.topic, other.group = self.stack.topic, self.stack.group
+        other.write_ini(consumer__group=other.group, consumer__topics=other.topic)
+        self.stack.sql("UPDATE installation SET name = 'aaaa0001' WHERE id = 1")
+        other.sql("UPDATE installation SET name = 'bbbb0002' WHERE id = 1")
+        roles = {}
+        for name, stack in (("aaaa0001", self.stack), ("bbbb0002", other)):
+            roles[name] = stack.role("consume", ready=False)
+            self.addCleanup(roles[name].end)
+        suite.wait_for("one of them to work alone", lambda: sorted(
+            role.metric("tallybox_consumer_partitions") for role in roles.values()) == [0, PARTITIONS]
+            and sorted(map(suite.Role.ready, roles.values())) == [False, True])
+        self.wait_members(1)
+        working = next(name for name, role in roles.items() if role.ready())
+        print(f"\nstarted together: {working} continues", file=sys.stderr)
+        joined = [name for name, role in roles.items()
+                  if "event=partitions_assigned" in role.log_text()]
+        if len(joined) == 2:
+            self.assertEqual(working, "aaaa0001")
+        else:
+            self.assertEqual(joined, [working])
 
     def test_the_default_group_names_the_installation(self):
         self.stack.sql("UPDATE installation SET name = 'cccc0003' WHERE id = 1")

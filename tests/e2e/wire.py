@@ -188,6 +188,16 @@ def delete_group(bootstrap, group):
     _check(f"cannot delete group {group}", answer, 8)
 
 
+def join_group(bootstrap, group, topic, client_id, strategy):
+    """A member of the group that reads and drops the records of the topic; the process, which the
+    caller kills. It dies with the thread that called this."""
+    return subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", "kcat", "-b", bootstrap, "-G", group, "-q",
+         "-X", f"client.id={client_id}", "-X", f"partition.assignment.strategy={strategy}",
+         "-X", "session.timeout.ms=3000", "-X", "heartbeat.interval.ms=500", topic],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def group_members(bootstrap, group):
     """DescribeGroups, version 0: the state of a group, and its members' ids."""
     answer = request(bootstrap, 15, 0, _array([_string(group)]))
