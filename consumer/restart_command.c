@@ -2,6 +2,7 @@
 #include "consumer/restart_command.h"
 
 #include "common/config/config.h"
+#include "common/daemon/role.h"
 #include "common/options.h"
 #include "common/text.h"
 #include "consumer/apply/sink_mysql.h"
@@ -176,7 +177,7 @@ int restart_command(int argc, char **argv)
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code < 0)
-        code = options_load(&options, &config);
+        code = role_load_config(&options, &config);
     if (code >= 0)
         return code;
     code = restart_from_text(text, config_settings(config));

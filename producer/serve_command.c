@@ -235,6 +235,9 @@ static enum rc open_parts(struct serve *serve, struct err *err)
 {
     enum rc rc = stop_init(&serve->stop, err);
 
+    /* The API opens after the gate, which may wait for the database. */
+    if (rc == RC_OK)
+        rc = api_check(serve->env.settings, err);
     serve->shards = calloc(serve->shard_count, sizeof(*serve->shards));
     if (rc == RC_OK && !serve->shards)
         rc = err_fail(err, RC_FATAL, 0, "no memory for %zu committers", serve->shard_count);

@@ -133,10 +133,9 @@ static void on_request(void *ctx, struct http_request *request)
     buf_done(&page);
 }
 
-enum rc admin_open(struct admin **out, const struct settings *settings, const char *title,
-                   struct readiness *readiness, struct err *err)
+static struct http_config make_http_config(const struct settings *settings)
 {
-    const struct http_config config = {
+    return (struct http_config){
         .listen = settings->admin.listen,
         .body_bytes_max = BODY_BYTES_MAX,
         .header_bytes_max = HEADER_BYTES_MAX,
@@ -158,6 +157,19 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
          * says only that the process runs. */
         .open_path = "/healthz",
     };
+}
+
+enum rc admin_check(const struct settings *settings, struct err *err)
+{
+    const struct http_config config = make_http_config(settings);
+
+    return strcmp(settings->admin.listen, "off") == 0 ? RC_OK : http_check(&config, err);
+}
+
+enum rc admin_open(struct admin **out, const struct settings *settings, const char *title,
+                   struct readiness *readiness, struct err *err)
+{
+    const struct http_config config = make_http_config(settings);
     struct admin *admin = calloc(1, sizeof(*admin));
     enum rc rc;
 
@@ -171,7 +183,6 @@ enum rc admin_open(struct admin **out, const struct settings *settings, const ch
     metric_set(&start_time, os_wall_ms());
     rc = http_open(&admin->server, &config, on_request, NULL, admin, err);
     if (rc != RC_OK) {
-        err_wrap(err, "admin.listen");
         admin_close(admin);
         return rc;
     }

@@ -10,6 +10,10 @@
 
 struct admin;
 
+/* Checks [admin], its address and its files, without taking the port. Fails as admin_open()
+ * does. */
+enum rc admin_check(const struct settings *settings, struct err *err);
+
 /* Serves the pages according to [admin]. settings, title (the name of the process on the pages) and
  * readiness are borrowed. RC_FATAL: err names the address and the reason. RC_REJECT: err names the
  * setting. */

@@ -15,6 +15,7 @@
 #include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -108,6 +109,35 @@ static enum rc open_admin(struct daemon *daemon, struct err *err)
     return RC_OK;
 }
 
+/* A missing file of certificates would look like a server that cannot be reached, and the gate
+ * would wait for it. */
+static enum rc check_files(const struct role *role, const struct settings *settings,
+                           struct err *err)
+{
+    const char *sections = role->sections ? role->sections : "";
+    enum rc rc = RC_OK;
+
+    if (list_has(sections, "mysql"))
+        rc = db_check_files(&settings->mysql, "mysql", err);
+    if (rc == RC_OK && list_has(sections, "sink"))
+        rc = db_check_files(&settings->sink, "sink", err);
+    return rc;
+}
+
+static enum rc open_role(const struct role *role, const struct role_env *env, void **opened,
+                         struct err *err)
+{
+    enum rc rc = check_files(role, env->settings, err);
+
+    if (role->register_metrics)
+        role->register_metrics();
+    if (rc == RC_OK)
+        rc = role->open(opened, env, err);
+    if (rc != RC_OK)
+        err_wrap(err, "%s", role->name);
+    return rc;
+}
+
 static enum rc open_parts(struct daemon *daemon, struct err *err)
 {
     enum rc rc = RC_OK;
@@ -115,13 +145,9 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < daemon->count; i++) {
         struct role_part *part = &daemon->parts[i];
 
-        if (part->role->register_metrics)
-            part->role->register_metrics();
-        rc = part->role->open(&part->opened, &daemon->env, err);
+        rc = open_role(part->role, &daemon->env, &part->opened, err);
         if (rc == RC_OK)
             daemon->opened = i + 1;
-        else
-            err_wrap(err, "%s", part->role->name);
     }
     return rc;
 }
@@ -410,7 +436,7 @@ static int parse_options(struct daemon *daemon, const struct role_process *proce
     return code;
 }
 
-static int load_config(const struct options *options, struct config **config)
+int role_load_config(const struct options *options, struct config **config)
 {
     struct err err = {0};
     int code = options_load(options, config);
@@ -422,6 +448,35 @@ static int load_config(const struct options *options, struct config **config)
     options_fail(RC_FATAL, &err);
     config_free(*config);
     return EXIT_USAGE;
+}
+
+enum rc role_check(const struct role *role, const struct settings *settings,
+                   const struct retry_handlers *handlers, struct err *err)
+{
+    struct role_part part = {.role = role};
+    struct stop stop;
+    const struct role_env env = {
+        .settings = settings,
+        .stop = &stop,
+        .instance = "check",
+        .handlers = handlers,
+        .parts = &part,
+        .part_count = 1,
+        .admin_url = "",
+    };
+    enum rc rc = stop_init(&stop, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = kafka_conf_check(settings, err);
+    if (rc == RC_OK)
+        rc = admin_check(settings, err);
+    if (rc == RC_OK)
+        rc = open_role(role, &env, &part.opened, err);
+    if (rc == RC_OK)
+        role->close(part.opened);
+    stop_done(&stop);
+    return rc;
 }
 
 int role_main(const struct role_process *process, int argc, char **argv)
@@ -442,7 +497,7 @@ int role_main(const struct role_process *process, int argc, char **argv)
         daemon.parts[daemon.count++].role = companion;
     code = parse_options(&daemon, process, argc, argv, &options);
     if (code < 0)
-        code = load_config(&options, &config);
+        code = role_load_config(&options, &config);
     if (code >= 0)
         return code;
     make_instance_name(daemon.instance);

@@ -14,7 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct config;
 struct option_action;
+struct options;
 struct retry_handlers;
 
 /* The environment of a role. Lives longer than the role. */
@@ -60,6 +62,16 @@ typedef enum rc (*role_gate)(const struct settings *settings, bool migrate, stru
 
 /* From now on every process runs this role, too, after its own ones. Before role_main(). */
 void role_accompany(const struct role *role);
+
+/* Loads the settings and checks the properties of Kafka, as every role does. Returns -1 to
+ * continue, with *config to be freed by the caller, else the exit code; stderr names the error. */
+int role_load_config(const struct options *options, struct config **config);
+
+/* Runs the checks of the settings that a process of this role makes before it waits for a server,
+ * and releases what they opened. Fails as the process would: err names the setting. handlers: as in
+ * struct role_env. */
+enum rc role_check(const struct role *role, const struct settings *settings,
+                   const struct retry_handlers *handlers, struct err *err);
 
 /* A process that runs roles. */
 struct role_process {

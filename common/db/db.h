@@ -45,6 +45,10 @@ enum db_kind { DB_MARIADB, DB_MYSQL };
 
 struct db;
 
+/* Checks that the files which the settings of this section name can be read. RC_REJECT: err names
+ * the setting, the file and the reason. */
+enum rc db_check_files(const struct mysql_settings *settings, const char *section, struct err *err);
+
 /* Allocates; connects at the first use, and again after a loss. settings are borrowed for the life
  * of the db. RC_FATAL: no memory. */
 enum rc db_open(struct db **db, const struct mysql_settings *settings, struct err *err);

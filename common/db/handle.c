@@ -7,6 +7,7 @@
 #include "common/os.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <openssl/x509.h>
@@ -100,6 +101,15 @@ enum db_tls db_tls_of(const struct mysql_settings *settings)
     if (strcmp(settings->tls, "auto") == 0 && is_local(settings))
         return DB_TLS_OFF;
     return DB_TLS_VERIFY;
+}
+
+enum rc db_check_files(const struct mysql_settings *settings, const char *section, struct err *err)
+{
+    if (db_tls_of(settings) != DB_TLS_VERIFY || !settings->tls_ca[0] ||
+        access(settings->tls_ca, R_OK) == 0)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, errno, "%s.tls_ca: cannot read %.200s: %s", section,
+                    settings->tls_ca, strerror(errno));
 }
 
 #ifdef LIBMARIADB

@@ -463,6 +463,23 @@ static int listen_at(const char *host, int port, int *fd, int *resolve_code)
     return code;
 }
 
+static enum rc fail_address(const char *address, struct err *err)
+{
+    return err_fail(err, RC_REJECT, 0, "cannot listen on \"%s\": expected address:port", address);
+}
+
+/* code, resolve_code: of listen_at(). */
+static enum rc judge_listen(const char *address, int code, int resolve_code, struct err *err)
+{
+    if (resolve_code != 0)
+        return err_fail(err, resolve_code == EAI_NONAME ? RC_REJECT : RC_FATAL, 0,
+                        "cannot listen on %s: %s", address, gai_strerror(resolve_code));
+    if (code != 0)
+        return err_fail(err, judge_error(code), code, "cannot listen on %s: %s", address,
+                        explain_error(code));
+    return RC_OK;
+}
+
 enum rc http_listen(const char *address, int *fd, int *port, struct err *err)
 {
     char host[HOST_SIZE];
@@ -473,23 +490,31 @@ enum rc http_listen(const char *address, int *fd, int *port, struct err *err)
     bool plus;
 
     if (!split_address(address, host, &first, &plus))
-        return err_fail(err, RC_REJECT, 0, "cannot listen on \"%s\": expected address:port",
-                        address);
+        return fail_address(address, err);
     last = plus && first > 0 ? first + PORTS_TRIED - 1 : first;
     if (last > PORT_MAX)
         last = PORT_MAX;
     for (int at = first; code == EADDRINUSE && at <= last; at++)
         code = listen_at(host, at, fd, &resolve_code);
-    if (resolve_code != 0)
-        return err_fail(err, resolve_code == EAI_NONAME ? RC_REJECT : RC_FATAL, 0,
-                        "cannot listen on %s: %s", address, gai_strerror(resolve_code));
     if (code == EADDRINUSE && last > first)
         return err_fail(err, RC_FATAL, code,
                         "cannot listen on %s: other processes listen on all ports from %d to %d",
                         address, first, last);
-    if (code != 0)
-        return err_fail(err, judge_error(code), code, "cannot listen on %s: %s", address,
-                        explain_error(code));
-    *port = read_port(*fd);
-    return RC_OK;
+    if (code == 0)
+        *port = read_port(*fd);
+    return judge_listen(address, code, resolve_code, err);
+}
+
+enum rc http_try_address(const char *address, int *fd, struct err *err)
+{
+    char host[HOST_SIZE];
+    int resolve_code = 0;
+    int code;
+    int port;
+    bool plus;
+
+    if (!split_address(address, host, &port, &plus))
+        return fail_address(address, err);
+    code = listen_at(host, 0, fd, &resolve_code);
+    return judge_listen(address, code, resolve_code, err);
 }

@@ -23,6 +23,10 @@ struct sockaddr;
  * machine lacks something. err names the address and the reason. Any thread. */
 enum rc http_listen(const char *address, int *fd, int *port, struct err *err);
 
+/* As http_listen(), but at any free port instead of the address's: for a check of the settings that
+ * leaves the port alone. */
+enum rc http_try_address(const char *address, int *fd, struct err *err);
+
 /* The phases of a connection, and the limit of each. */
 enum http_phase {
     HTTP_PHASE_HEADER,  /* receives its first header, from the accept on: header_timeout_ms */

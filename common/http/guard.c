@@ -107,19 +107,23 @@ static enum rc check_place(const struct http_guard_config *config, int fd, struc
 {
     const char *section = config->section;
 
-    if (is_loopback(fd))
+    if (is_loopback(fd) || is_set(config->token_file) || config->without_token)
         return RC_OK;
-    if (!is_set(config->token_file) && !config->without_token)
-        return err_fail(err, RC_REJECT, 0,
-                        "other machines can reach this address: set %s.token_file to a file of "
-                        "bearer tokens, or %s.without_token = yes to allow requests without one",
-                        section, section);
-    if (!is_set(config->tls_cert))
+    return err_fail(err, RC_REJECT, 0,
+                    "%s.listen: other machines can reach this address: set %s.token_file to a file "
+                    "of bearer tokens, or %s.without_token = yes to allow requests without one",
+                    section, section, section);
+}
+
+void http_guard_warn(const struct http_guard *guard, int fd)
+{
+    const char *section = guard->config->section;
+
+    if (!is_loopback(fd) && !is_set(guard->config->tls_cert))
         log_event(LOG_WARN, "http_without_tls",
                   "section=%s text=\"other machines can reach this address and nothing is "
                   "encrypted: set %s.tls_cert and %s.tls_key unless a proxy in front does it\"",
                   section, section, section);
-    return RC_OK;
 }
 
 /* Refuses keys with a password; by default the library would ask on the terminal. */

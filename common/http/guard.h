@@ -46,6 +46,9 @@ enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config
                         const char *listen, int fd, struct err *err);
 void http_guard_close(struct http_guard *guard);
 
+/* Logs a warning if other machines can reach the address of the socket fd without TLS. */
+void http_guard_warn(const struct http_guard *guard, int fd);
+
 /* Whether a request on the socket fd may have this Host. A web page can resolve its own name to the
  * address of this server (DNS rebinding), and then a browser lets the page send requests here; but
  * the browser sends the page's name as Host. */

@@ -402,6 +402,41 @@ static enum rc start_timer(struct http_server *server, struct err *err)
     return rc == RC_OK ? loop_start(&server->timer, err) : rc;
 }
 
+static enum rc check_tls(const struct http_guard *guard, struct err *err)
+{
+    if (guard->cert.len == 0 || MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0, "%s.tls_cert: this libmicrohttpd was built without TLS",
+                    guard->config->section);
+}
+
+enum rc http_check(const struct http_config *config, struct err *err)
+{
+    struct http_guard guard = {0};
+    int fd = -1;
+    enum rc rc = http_try_address(config->listen, &fd, err);
+
+    if (rc != RC_OK) {
+        err_wrap(err, "%s.listen", config->guard.section);
+        return rc;
+    }
+    rc = http_guard_open(&guard, &config->guard, config->listen, fd, err);
+    if (rc == RC_OK)
+        rc = check_tls(&guard, err);
+    http_guard_close(&guard);
+    close(fd);
+    return rc;
+}
+
+static enum rc open_listener(struct http_server *server, struct err *err)
+{
+    enum rc rc = http_listen(server->config.listen, &server->listen_fd, &server->port, err);
+
+    if (rc != RC_OK)
+        err_wrap(err, "%s.listen", server->config.guard.section);
+    return rc;
+}
+
 enum rc http_open(struct http_server **out, const struct http_config *config, http_handler handler,
                   http_on_refuse on_refuse, void *ctx, struct err *err)
 {
@@ -419,25 +454,27 @@ enum rc http_open(struct http_server **out, const struct http_config *config, ht
     init_connections(server);
     rc = stop_init(&server->drained, err);
     if (rc == RC_OK)
-        rc = http_listen(config->listen, &server->listen_fd, &server->port, err);
+        rc = open_listener(server, err);
     if (rc == RC_OK)
         rc = http_guard_open(&server->guard, &server->config.guard, config->listen,
                              server->listen_fd, err);
-    if (rc == RC_OK && has_tls(server) && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-        rc = err_fail(err, RC_FATAL, 0, "this libmicrohttpd was built without TLS");
+    if (rc == RC_OK)
+        rc = check_tls(&server->guard, err);
     if (rc == RC_OK)
         rc = start_timer(server, err);
     if (rc == RC_OK) {
         server->daemon = start_daemon(server);
         if (!server->daemon)
             rc = err_fail(err, RC_FATAL, 0,
-                          "cannot start the HTTP server on %s; log.level = debug says why",
-                          config->listen);
+                          "%s.listen: cannot start the HTTP server on %s; log.level = debug says "
+                          "why",
+                          config->guard.section, config->listen);
     }
     if (rc != RC_OK) {
         free_server(server);
         return rc;
     }
+    http_guard_warn(&server->guard, server->listen_fd);
     *out = server;
     return RC_OK;
 }

@@ -36,6 +36,10 @@ typedef void (*http_handler)(void *ctx, struct http_request *request);
  * with http_answer() and this status, as 401 or 413. NULL: the server answers plain text. */
 typedef void (*http_on_refuse)(void *ctx, struct http_request *request, int status);
 
+/* Checks what http_open() needs of the settings: the address, the files and that they fit it. The
+ * port of the address may be in use. Fails as http_open() does. */
+enum rc http_check(const struct http_config *config, struct err *err);
+
 /* Listens and serves at once; config is copied, its texts are borrowed until the close. RC_FATAL:
  * err names the address and the reason. RC_REJECT: err names the setting of the guard that is
  * wrong, or what is wrong with its file. */

@@ -259,46 +259,61 @@ static unsigned connections_max(const struct settings *settings)
     return (unsigned)room;
 }
 
+static struct http_config make_http_config(const struct settings *settings)
+{
+    return (struct http_config){
+        .listen = settings->api.listen,
+        .body_bytes_max = largest_body(settings),
+        .header_bytes_max = (size_t)settings->api.header_bytes_max,
+        .connections_per_address_max = (unsigned)settings->api.connections_per_address_max,
+        .header_timeout_ms = (unsigned)settings->api.header_timeout_ms,
+        .body_timeout_ms = (unsigned)settings->api.body_timeout_ms,
+        .idle_timeout_ms = (unsigned)settings->api.request_timeout_ms,
+        .guard = {.section = "api",
+                  .hosts = settings->api.hosts,
+                  .token_file = settings->api.token_file,
+                  .tls_cert = settings->api.tls_cert,
+                  .tls_key = settings->api.tls_key,
+                  .without_token = strcmp(settings->api.without_token, "yes") == 0,
+                  .open_scopes = HTTP_SCOPE_VOTES | HTTP_SCOPE_READ},
+    };
+}
+
+static enum rc check_tasks(const struct settings *settings, struct err *err)
+{
+    if (!tasks_are_on(settings) || settings->api.token_file[0])
+        return RC_OK;
+    return err_fail(
+        err, RC_REJECT, 0,
+        "api.tasks is on but api.token_file is not set: tasks are accepted only with tokens "
+        "that have the scope tasks:GROUP");
+}
+
+enum rc api_check(const struct settings *settings, struct err *err)
+{
+    const struct http_config http = make_http_config(settings);
+    enum rc rc = check_tasks(settings, err);
+
+    return rc == RC_OK ? http_check(&http, err) : rc;
+}
+
 enum rc api_open(struct api **out, const struct api_config *config, struct err *err)
 {
     struct api *api = calloc(1, sizeof(*api));
-    struct http_config http = {
-        .listen = config->settings->api.listen,
-        .body_bytes_max = largest_body(config->settings),
-        .header_bytes_max = (size_t)config->settings->api.header_bytes_max,
-        .connections_max = connections_max(config->settings),
-        .connections_per_address_max = (unsigned)config->settings->api.connections_per_address_max,
-        .header_timeout_ms = (unsigned)config->settings->api.header_timeout_ms,
-        .body_timeout_ms = (unsigned)config->settings->api.body_timeout_ms,
-        .idle_timeout_ms = (unsigned)config->settings->api.request_timeout_ms,
-        .guard = {.section = "api",
-                  .hosts = config->settings->api.hosts,
-                  .token_file = config->settings->api.token_file,
-                  .tls_cert = config->settings->api.tls_cert,
-                  .tls_key = config->settings->api.tls_key,
-                  .without_token = strcmp(config->settings->api.without_token, "yes") == 0,
-                  .open_scopes = HTTP_SCOPE_VOTES | HTTP_SCOPE_READ},
-    };
-    enum rc rc;
+    struct http_config http = make_http_config(config->settings);
+    enum rc rc = check_tasks(config->settings, err);
 
     *out = NULL;
-    if (tasks_are_on(config->settings) && config->settings->api.token_file[0] == '\0') {
-        free(api);
-        return err_fail(
-            err, RC_REJECT, 0,
-            "api.tasks is on but api.token_file is not set: tasks are accepted only with tokens "
-            "that have the scope tasks:GROUP");
-    }
     if (!api)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     api->config = *config;
-    rc = http_open(&api->server, &http, on_request, on_refuse, api, err);
-    if (rc == RC_OK) {
+    http.connections_max = connections_max(config->settings);
+    if (rc == RC_OK)
+        rc = http_open(&api->server, &http, on_request, on_refuse, api, err);
+    if (rc == RC_OK)
         *out = api;
-        return RC_OK;
-    }
-    err_wrap(err, "api.listen");
-    free(api);
+    else
+        free(api);
     return rc;
 }
 

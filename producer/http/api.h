@@ -31,6 +31,10 @@ struct api_config {
     size_t shards;                         /* of each queue */
 };
 
+/* Checks the settings of the API, its address and its files, without taking the port. Fails as
+ * api_open() does. */
+enum rc api_check(const struct settings *settings, struct err *err);
+
 /* Listens and serves at once. RC_FATAL: err names the address and the reason, or there is no
  * memory. RC_REJECT: err names the setting that is wrong. */
 enum rc api_open(struct api **api, const struct api_config *config, struct err *err);

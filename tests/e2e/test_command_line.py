@@ -110,6 +110,30 @@ class CommandLine(unittest.TestCase):
                     done = tallybox(command, *sets, "--config", str(path), cwd=folder)
                     self.assertIn(f"tallybox: configuration file {path}\n", done.stderr)
 
+    def test_a_wrong_setting_ends_a_command_before_it_waits_for_a_server(self):
+        away = ["--set", "mysql.host=127.0.0.1", "--set", "mysql.port=1",
+                "--set", "kafka.bootstrap.servers=127.0.0.1:1", "--set", "admin.listen=off"]
+        restart = ["consume", "--restart-partition", "vote-events/0@earliest"]
+        wide = "other machines can reach this address: set {0}.token_file"
+        for command, sets, text in (
+                (["serve"], ["api.listen=0.0.0.0:0"], "api.listen: " + wide.format("api")),
+                (["serve"], ["api.tls_cert=/nonexistent"], 'err="serve: api.tls_key is not set'),
+                (["serve"], ["mysql.host=db.example", "mysql.tls_ca=/nonexistent"],
+                 "serve: mysql.tls_ca: cannot read /nonexistent"),
+                (["rollup"], ["sink.host=db.example", "sink.tls_ca=/nonexistent"],
+                 "rollup: sink.tls_ca: cannot read /nonexistent"),
+                (["relay"], ["admin.listen=0.0.0.0:0"], "admin.listen: " + wide.format("admin")),
+                (["retry"], ["retry.http_ca=/nonexistent"], "/nonexistent"),
+                (["relay"], ["kafka.nonsense=x"], "kafka.nonsense"),
+                (restart, ["kafka.nonsense=x"], "kafka.nonsense"),
+                (restart, ["kafka.ssl.ca.location=/nonexistent", "kafka.security.protocol=ssl"],
+                 "ssl.ca.location failed")):
+            with self.subTest(command=command, sets=sets):
+                more = [word for one in sets for word in ("--set", one)]
+                done = tallybox(*command, "--config", "/dev/null", *away, *more)
+                self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+                self.assertIn(text, done.stderr)
+
     def test_the_script_for_zsh_loads_the_functions_of_bash(self):
         script = tallybox("completion", "zsh").stdout
         self.assertTrue(script.startswith("#compdef tallybox\nautoload -U +X bashcompinit"), script[:80])

@@ -96,6 +96,7 @@ static enum rc one_start(void *role, struct err *err)
     struct dummy *dummy = role;
 
     fprintf(stderr, "start %s\n", dummy->name);
+    snprintf(shared->admin_url, sizeof(shared->admin_url), "%s", dummy->env->admin_url);
     if (behaviour.waits && strcmp(dummy->name, "one") == 0)
         wait_for_a_minute();
     return loop_start(&dummy->loop, err);
@@ -151,7 +152,8 @@ static const struct role two = {.name = "two",
                                 .open = two_open,
                                 .start = two_start,
                                 .join = dummy_join,
-                                .close = dummy_close};
+                                .close = dummy_close,
+                                .sections = "mysql"};
 
 static enum rc shared_gate(const struct settings *settings, bool migrate, struct err *err)
 {

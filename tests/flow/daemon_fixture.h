@@ -18,6 +18,7 @@ struct shared {
     atomic_bool sick;    /* the first role is not ready */
     atomic_bool fail;    /* the roles stop the process */
     atomic_bool join_waits;
+    char admin_url[256]; /* of the child; written before it logs that it has started */
 };
 
 extern struct shared *shared;

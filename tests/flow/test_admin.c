@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/options.h"
+#include "common/os.h"
 #include "tests/flow/daemon_fixture.h"
 
 #include <arpa/inet.h>
@@ -132,6 +133,47 @@ static void a_port_in_use_is_named(void **state)
     close(fd);
 }
 
+/* Only a failure to listen is about admin.listen. */
+static void a_wrong_setting_of_the_pages_is_named_itself(void **state)
+{
+    struct child child;
+
+    (void)state;
+    child_start(&child, TEXTS("--set=admin.tls_cert=/nonexistent"));
+    child_says(&child, "event=start_failed role=pair rc=reject err=\"admin.tls_key is not set");
+    assert_int_equal(child_end(&child), EXIT_USAGE);
+    child_start(&child, TEXTS("--set=admin.listen=*:0"));
+    child_says(&child, "event=start_failed role=pair rc=reject err=\"admin.listen: other machines "
+                       "can reach this address: set admin.token_file");
+    assert_int_equal(child_end(&child), EXIT_USAGE);
+}
+
+static void a_server_at_all_addresses_is_found_by_the_name_of_its_host(void **state)
+{
+    static const char *const all[] = {"0.0.0.0", "[::]"};
+    char name[65];
+    char want[96];
+    char set[64];
+    struct child child;
+
+    (void)state;
+    os_host_name(name, sizeof(name));
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        snprintf(set, sizeof(set), "--set=admin.listen=%s:0", all[i]);
+        child_start(&child, TEXTS(set, "--set=admin.without_token=yes"));
+        child_says(&child, "event=started");
+        snprintf(want, sizeof(want), "http://%s:", name);
+        assert_memory_equal(shared->admin_url, want, strlen(want));
+        kill(child.pid, SIGTERM);
+        assert_int_equal(child_end(&child), EXIT_DONE);
+    }
+    child_works(&child, NULL);
+    snprintf(want, sizeof(want), "http://127.0.0.1:%d", child.port);
+    assert_string_equal(shared->admin_url, want);
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
 static void the_pages_can_be_off(void **state)
 {
     struct child child;
@@ -153,6 +195,9 @@ int main(void)
         cmocka_unit_test_setup(metrics_of_the_process_are_served, daemon_setup),
         cmocka_unit_test_setup(other_pages_and_methods_are_refused, daemon_setup),
         cmocka_unit_test_setup(a_port_in_use_is_named, daemon_setup),
+        cmocka_unit_test_setup(a_wrong_setting_of_the_pages_is_named_itself, daemon_setup),
+        cmocka_unit_test_setup(a_server_at_all_addresses_is_found_by_the_name_of_its_host,
+                               daemon_setup),
         cmocka_unit_test_setup(the_pages_can_be_off, daemon_setup),
     };
 

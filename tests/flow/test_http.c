@@ -234,26 +234,34 @@ static void a_client_that_expects_100_continue_gets_it(void **state)
 static void a_busy_port_is_named(void **state)
 {
     const struct fixture *fixture = *state;
-    struct http_config config = {
-        .body_bytes_max = 1, .header_bytes_max = 1024, .connections_max = 1, .idle_timeout_ms = 1};
+    struct http_config config = {.body_bytes_max = 1,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 1,
+                                 .idle_timeout_ms = 1,
+                                 .guard = {.section = "test"}};
     struct http_server *other;
     struct err err = {0};
     char listen[32];
-    char want[64];
+    char want[96];
 
     snprintf(listen, sizeof(listen), "127.0.0.1:%d", http_port(fixture->server));
-    snprintf(want, sizeof(want), "cannot listen on %s: another process listens on this address",
-             listen);
+    snprintf(want, sizeof(want),
+             "test.listen: cannot listen on %s: another process listens on this address", listen);
     config.listen = listen;
     assert_int_equal(http_open(&other, &config, on_request, NULL, NULL, &err), RC_FATAL);
     assert_memory_equal(err.text, want, strlen(want));
+    /* A check of the settings needs no free port. */
+    assert_int_equal(http_check(&config, &err), RC_OK);
 }
 
 static void a_plus_asks_for_the_next_free_port(void **state)
 {
     const struct fixture *fixture = *state;
-    struct http_config config = {
-        .body_bytes_max = 1, .header_bytes_max = 1024, .connections_max = 1, .idle_timeout_ms = 1};
+    struct http_config config = {.body_bytes_max = 1,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 1,
+                                 .idle_timeout_ms = 1,
+                                 .guard = {.section = "test"}};
     struct http_server *second;
     struct http_server *third;
     struct err err = {0};
@@ -279,7 +287,8 @@ static void the_last_port_has_no_next_one(void **state)
                                  .body_bytes_max = 1,
                                  .header_bytes_max = 1024,
                                  .connections_max = 1,
-                                 .idle_timeout_ms = 1};
+                                 .idle_timeout_ms = 1,
+                                 .guard = {.section = "test"}};
     struct http_server *one = NULL;
     struct http_server *other = NULL;
     struct err err = {0};
@@ -298,8 +307,11 @@ static void an_address_that_is_not_ours_is_named(void **state)
 {
     static const char *const addresses[] = {"192.0.2.1:0", "127.0.0.1", ":8080", "127.0.0.1:http",
                                             "[::1:80"};
-    struct http_config config = {
-        .body_bytes_max = 1, .header_bytes_max = 1024, .connections_max = 1, .idle_timeout_ms = 1};
+    struct http_config config = {.body_bytes_max = 1,
+                                 .header_bytes_max = 1024,
+                                 .connections_max = 1,
+                                 .idle_timeout_ms = 1,
+                                 .guard = {.section = "test"}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {

@@ -92,6 +92,31 @@ static void an_address_others_can_reach_needs_a_token(void **state)
     }
 }
 
+/* What http_check() finds, before a server may listen, is what http_open() would. */
+static void a_check_of_the_settings_finds_the_same(void **state)
+{
+    struct http_config config = {.listen = "0.0.0.0:0", .guard = {.section = "api"}};
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(http_check(&config, &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "api.listen: other machines can reach this address"));
+    config.guard.without_token = true;
+    assert_int_equal(http_check(&config, &err), RC_OK);
+    config.guard.tls_cert = "/nonexistent";
+    assert_int_equal(http_check(&config, &err), RC_REJECT);
+    assert_string_equal(err.text, "api.tls_key is not set; a certificate needs its key");
+    config.guard.tls_key = config.guard.tls_cert;
+    assert_int_not_equal(http_check(&config, &err), RC_OK);
+    assert_non_null(strstr(err.text, "api.tls_cert: "));
+    config.guard = (struct http_guard_config){.section = "api", .token_file = "/nonexistent"};
+    assert_int_not_equal(http_check(&config, &err), RC_OK);
+    assert_non_null(strstr(err.text, "api.token_file: "));
+    config.listen = "192.0.2.1:0";
+    assert_int_equal(http_check(&config, &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "api.listen: cannot listen on 192.0.2.1:0: this machine"));
+}
+
 static int status_of(const struct fixture *fixture, const char *request, const char *authorization)
 {
     struct answer answer;
@@ -355,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_others_can_reach_needs_a_token),
+        cmocka_unit_test(a_check_of_the_settings_finds_the_same),
         cmocka_unit_test(only_a_token_opens_and_files_are_read_again),
         cmocka_unit_test(a_needed_scope_must_be_had_by_a_token),
         cmocka_unit_test(a_refused_body_is_dropped),

@@ -33,6 +33,24 @@ static void a_term_stops_cleanly_and_in_order(void **state)
     assert_int_equal(child_end(&child), EXIT_DONE);
 }
 
+/* The gate, which waits for a server, is not asked. */
+static void a_missing_file_of_certificates_ends_the_start(void **state)
+{
+    struct child child;
+
+    (void)state;
+    atomic_store(&shared->gate, RC_RETRY);
+    child_start(&child, TEXTS("--set=mysql.host=db.example", "--set=mysql.tls_ca=/nonexistent"));
+    child_says(&child, "event=start_failed role=pair rc=reject err=\"two: mysql.tls_ca: cannot "
+                       "read /nonexistent: No such file or directory\"");
+    assert_int_equal(child_end(&child), EXIT_USAGE);
+    /* It is not used without TLS, so its role does not need it. */
+    atomic_store(&shared->gate, RC_OK);
+    child_works(&child, TEXTS("--set=mysql.host=127.0.0.1", "--set=mysql.tls_ca=/nonexistent"));
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
 static void an_interrupt_stops_cleanly(void **state)
 {
     struct child child;
@@ -400,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_term_stops_cleanly_and_in_order, daemon_setup),
+        cmocka_unit_test_setup(a_missing_file_of_certificates_ends_the_start, daemon_setup),
         cmocka_unit_test_setup(an_interrupt_stops_cleanly, daemon_setup),
         cmocka_unit_test_setup(a_hangup_reloads_the_live_settings, daemon_setup),
         cmocka_unit_test_setup(a_hangup_reads_the_password_file, daemon_setup),
