@@ -84,7 +84,7 @@ static void make_admin_url(struct daemon *daemon, const char *address, int addre
 {
     char host[HOST_SIZE];
     bool any = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0 ||
-               address_len == 0;
+               strncmp(address, "*:", 2) == 0 || address_len == 0;
 
     os_host_name(host, sizeof(host));
     snprintf(daemon->admin_url, sizeof(daemon->admin_url), "%s://%.*s:%d",

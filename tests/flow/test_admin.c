@@ -150,7 +150,7 @@ static void a_wrong_setting_of_the_pages_is_named_itself(void **state)
 
 static void a_server_at_all_addresses_is_found_by_the_name_of_its_host(void **state)
 {
-    static const char *const all[] = {"0.0.0.0", "[::]"};
+    static const char *const all[] = {"0.0.0.0", "[::]", "*"};
     char name[65];
     char want[96];
     char set[64];
