@@ -371,8 +371,8 @@ static enum rc check_fixed(const rd_kafka_conf_t *base, const rd_kafka_conf_t *c
 {
     for (size_t i = 0; i < count; i++) {
         if (defaults[i].fixed && !is_same(base, conf, defaults[i].name))
-            return err_fail(err, RC_REJECT, 0, "kafka.%s: %s has to stay %s: %s", name,
-                            defaults[i].name, defaults[i].value, defaults[i].fixed);
+            return err_fail(err, RC_REJECT, 0, "kafka.%s: %s cannot be set here: %s", name,
+                            defaults[i].name, defaults[i].fixed);
     }
     return RC_OK;
 }

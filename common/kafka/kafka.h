@@ -18,7 +18,7 @@ struct rd_kafka_conf_s;
 enum kafka_role { KAFKA_PRODUCER, KAFKA_CONSUMER, KAFKA_TOOL };
 
 /* A property that the caller sets unless the settings name it. A `fixed` property may not be
- * overridden; naming it in [kafka] is an error with the reason. */
+ * overridden; another value in [kafka] is an error with the reason. */
 struct kafka_default {
     const char *name;
     const char *value;

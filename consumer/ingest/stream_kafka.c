@@ -413,8 +413,8 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     const char *group = installation_group(settings);
     char client[GROUP_CLIENT_SIZE];
     struct kafka_default defaults[16] = {
-        /* The check of the settings comes before the name of the group is known. */
-        {"group.id", group[0] ? group : "tallybox", "it is set by consumer.group"},
+        /* The settings are checked before the name of the group is known. */
+        {"group.id", group[0] ? group : "tallybox", "consumer.group sets it"},
         {"client.id", client, NULL},
         {"enable.auto.offset.store", "false",
          "offsets are stored after the database has committed"},

@@ -127,7 +127,9 @@ class CommandLine(unittest.TestCase):
                 (["relay"], ["kafka.nonsense=x"], "kafka.nonsense"),
                 (restart, ["kafka.nonsense=x"], "kafka.nonsense"),
                 (restart, ["kafka.ssl.ca.location=/nonexistent", "kafka.security.protocol=ssl"],
-                 "ssl.ca.location failed")):
+                 "ssl.ca.location failed"),
+                (["consume"], ["kafka.group.id=mine"],
+                 "kafka.group.id: group.id cannot be set here: consumer.group sets it")):
             with self.subTest(command=command, sets=sets):
                 more = [word for one in sets for word in ("--set", one)]
                 done = tallybox(*command, "--config", "/dev/null", *away, *more)
