@@ -18,6 +18,7 @@
 #include "outbox/lanes_command.h"
 #include "outbox/presence_role.h"
 #include "outbox/relay/relay_command.h"
+#include "outbox/relay/row_record.h"
 #include "outbox/retry/cli/retry_action_command.h"
 #include "outbox/retry/handlers/exec_handler.h"
 #include "outbox/retry/handlers/http_handler.h"
@@ -133,7 +134,17 @@ static int housekeep_with_gate(int argc, char **argv)
 
 static int doctor_with_schema(int argc, char **argv)
 {
-    return doctor_command(schema_outbox_gate, grants_put, argc, argv);
+    const struct doctor_env env = {
+        .outbox_gate = schema_outbox_gate,
+        .full_gate = schema_gate,
+        .put_grants = grants_put,
+        .roles = roles,
+        .role_count = COUNT(roles),
+        .handlers = &handlers,
+        .record_extra_bytes = ROW_RECORD_OWN_BYTES_MAX,
+    };
+
+    return doctor_command(&env, argc, argv);
 }
 
 static int print_metrics_command(int argc, char **argv)

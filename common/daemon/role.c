@@ -133,8 +133,6 @@ static enum rc open_role(const struct role *role, const struct role_env *env, vo
         role->register_metrics();
     if (rc == RC_OK)
         rc = role->open(opened, env, err);
-    if (rc != RC_OK)
-        err_wrap(err, "%s", role->name);
     return rc;
 }
 
@@ -148,6 +146,8 @@ static enum rc open_parts(struct daemon *daemon, struct err *err)
         rc = open_role(part->role, &daemon->env, &part->opened, err);
         if (rc == RC_OK)
             daemon->opened = i + 1;
+        else
+            err_wrap(err, "%s", part->role->name);
     }
     return rc;
 }
@@ -450,6 +450,13 @@ int role_load_config(const struct options *options, struct config **config)
     return EXIT_USAGE;
 }
 
+enum rc role_check_process(const struct settings *settings, struct err *err)
+{
+    enum rc rc = kafka_conf_check(settings, err);
+
+    return rc == RC_OK ? admin_check(settings, err) : rc;
+}
+
 enum rc role_check(const struct role *role, const struct settings *settings,
                    const struct retry_handlers *handlers, struct err *err)
 {
@@ -468,11 +475,7 @@ enum rc role_check(const struct role *role, const struct settings *settings,
 
     if (rc != RC_OK)
         return rc;
-    rc = kafka_conf_check(settings, err);
-    if (rc == RC_OK)
-        rc = admin_check(settings, err);
-    if (rc == RC_OK)
-        rc = open_role(role, &env, &part.opened, err);
+    rc = open_role(role, &env, &part.opened, err);
     if (rc == RC_OK)
         role->close(part.opened);
     stop_done(&stop);

@@ -67,9 +67,11 @@ void role_accompany(const struct role *role);
  * continue, with *config to be freed by the caller, else the exit code; stderr names the error. */
 int role_load_config(const struct options *options, struct config **config);
 
-/* Runs the checks of the settings that a process of this role makes before it waits for a server,
- * and releases what they opened. Fails as the process would: err names the setting. handlers: as in
- * struct role_env. */
+/* The checks of the settings that a process makes before it waits for a server: those that every
+ * process makes (the properties of Kafka, the admin server), and those of a role. What they open is
+ * released. They fail as the process would: err names the setting. handlers: as in struct
+ * role_env. */
+enum rc role_check_process(const struct settings *settings, struct err *err);
 enum rc role_check(const struct role *role, const struct settings *settings,
                    const struct retry_handlers *handlers, struct err *err);
 

@@ -14,8 +14,6 @@
 #define CLOCK_MS_MAX 1000
 /* A consumer that was stopped over a weekend must still find its records. */
 #define RETENTION_MS_MIN (3 * INT64_C(86400000))
-/* Key and headers of a record, beside its payload. */
-#define RECORD_EXTRA_BYTES 4096
 /* Oldest versions that the tests run on. */
 #define MARIADB_OLDEST 1006
 #define MYSQL_OLDEST 804
@@ -70,7 +68,19 @@ static void judge_version(struct doctor *doctor, struct doctor_database *databas
 
 static void judge_durability(struct doctor *doctor, struct doctor_database *database)
 {
+    const char *unknown = NULL;
     bool is_durable = true;
+
+    if (database->flush_log_at_commit == DOCTOR_UNKNOWN)
+        unknown = "innodb_flush_log_at_trx_commit";
+    else if (database->has_binlog && database->sync_binlog == DOCTOR_UNKNOWN)
+        unknown = "sync_binlog";
+    if (unknown)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "find out in the documentation of this server what survives its crash",
+                   "the server does not show %s: it is not known whether a committed transaction "
+                   "survives a crash",
+                   unknown);
 
     if (database->flush_log_at_commit != DOCTOR_UNKNOWN && database->flush_log_at_commit != 1) {
         doctor_add(doctor, DOCTOR_WARNING, database->section,
@@ -89,7 +99,7 @@ static void judge_durability(struct doctor *doctor, struct doctor_database *data
                    database->sync_binlog);
         is_durable = false;
     }
-    if (is_durable)
+    if (is_durable && !unknown)
         doctor_add(doctor, DOCTOR_OK, database->section, NULL,
                    "a committed transaction survives a crash of the server");
 }
@@ -245,7 +255,7 @@ static void judge_replicas(struct doctor *doctor, const struct doctor_topic *top
 }
 
 static void judge_topic_config(struct doctor *doctor, const struct doctor_topic *topic,
-                               const struct settings *settings)
+                               const struct doctor_kafka *kafka, const struct settings *settings)
 {
     int64_t row = settings->relay.row_bytes_max;
 
@@ -258,16 +268,18 @@ static void judge_topic_config(struct doctor *doctor, const struct doctor_topic 
                    "topic %s: retention.ms = %" PRId64
                    ", so records are lost if the consumer is stopped for longer",
                    topic->name, topic->retention_ms);
-    if (topic->batch_bytes_max < row + RECORD_EXTRA_BYTES)
+    if (topic->batch_bytes_max < row + kafka->record_extra_bytes)
         doctor_add(doctor, DOCTOR_WARNING, "kafka",
                    "raise max.message.bytes of the topic, or lower relay.row_bytes_max",
                    "topic %s: max.message.bytes = %" PRId64
-                   " is too small for a row of relay.row_bytes_max = %" PRId64 " bytes",
-                   topic->name, topic->batch_bytes_max, row);
+                   " is too small for a row of relay.row_bytes_max = %" PRId64
+                   " bytes, whose record has up to %" PRId64
+                   " more, beside those of the column headers",
+                   topic->name, topic->batch_bytes_max, row, kafka->record_extra_bytes);
 }
 
-static void judge_topic(struct doctor *doctor, const struct doctor_topic *topic, int brokers,
-                        const struct settings *settings)
+static void judge_topic(struct doctor *doctor, const struct doctor_topic *topic,
+                        const struct doctor_kafka *kafka, const struct settings *settings)
 {
     size_t before = doctor->counts[DOCTOR_WARNING] + doctor->counts[DOCTOR_FAILED];
 
@@ -277,9 +289,9 @@ static void judge_topic(struct doctor *doctor, const struct doctor_topic *topic,
                    topic->name, settings->relay.topic_partitions);
         return;
     }
-    judge_replicas(doctor, topic, brokers);
+    judge_replicas(doctor, topic, kafka->brokers);
     if (topic->has_config)
-        judge_topic_config(doctor, topic, settings);
+        judge_topic_config(doctor, topic, kafka, settings);
     else
         doctor_add(doctor, DOCTOR_WARNING, "kafka", "give the account DescribeConfigs on the topic",
                    "topic %s: the broker does not show its configuration to this account",
@@ -300,25 +312,41 @@ void doctor_judge_kafka(struct doctor *doctor, const struct doctor_kafka *kafka,
     }
     doctor_add(doctor, DOCTOR_OK, "kafka", NULL, "%d broker%s", kafka->brokers,
                kafka->brokers == 1 ? "" : "s");
+    if (settings->relay.topic_replication > kafka->brokers)
+        doctor_add(doctor, DOCTOR_FAILED, "kafka",
+                   "lower relay.topic_replication, or start more brokers",
+                   "relay.topic_replication = %" PRId64
+                   " is more than the number of brokers, so the relay cannot create a topic",
+                   settings->relay.topic_replication);
+    if (kafka->left_out > 0)
+        doctor_add(doctor, DOCTOR_WARNING, "kafka",
+                   "check the configuration of the others as that of these",
+                   "%zu topics of the settings or with relay.topic_prefix = %s were not checked: "
+                   "doctor checks %d",
+                   kafka->left_out, settings->relay.topic_prefix, DOCTOR_TOPICS_MAX);
     for (size_t i = 0; i < kafka->topic_count; i++)
-        judge_topic(doctor, &kafka->topics[i], kafka->brokers, settings);
+        judge_topic(doctor, &kafka->topics[i], kafka, settings);
 }
 
-static void add_topic(struct doctor_kafka *kafka, const char *name, size_t len, bool is_consumed)
+/* False: there is no room. */
+static bool add_topic(struct doctor_kafka *kafka, const char *name, size_t len, bool is_consumed)
 {
     struct doctor_topic *topic;
 
     for (size_t i = 0; i < kafka->topic_count; i++)
         if (strlen(kafka->topics[i].name) == len && memcmp(kafka->topics[i].name, name, len) == 0) {
             kafka->topics[i].is_consumed |= is_consumed;
-            return;
+            return true;
         }
-    if (kafka->topic_count == DOCTOR_TOPICS_MAX || len == 0 || len >= sizeof(topic->name))
-        return;
+    if (len == 0 || len >= sizeof(topic->name))
+        return true;
+    if (kafka->topic_count == DOCTOR_TOPICS_MAX)
+        return false;
     topic = &kafka->topics[kafka->topic_count++];
     memset(topic, 0, sizeof(*topic));
     memcpy(topic->name, name, len);
     topic->is_consumed = is_consumed;
+    return true;
 }
 
 /* list: "topic,topic", or "type=topic,type=topic". */
@@ -334,16 +362,30 @@ static void add_topics(struct doctor_kafka *kafka, const char *list, bool is_con
         len = (size_t)(end - at);
         while (len > 0 && at[len - 1] == ' ')
             len--;
-        add_topic(kafka, at, len, is_consumed);
+        if (!add_topic(kafka, at, len, is_consumed))
+            kafka->left_out++;
         list = end + (*end == ',');
     }
 }
 
-void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings)
+void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings,
+                        bool outbox_only)
 {
     for (size_t i = 0; i < settings->lane_count; i++)
         add_topics(kafka, settings->lanes[i].topics, false);
-    add_topics(kafka, settings->consumer.topics, true);
+    if (!outbox_only)
+        add_topics(kafka, settings->consumer.topics, true);
+}
+
+/* An empty prefix would match the topics of all applications. */
+void doctor_add_existing(struct doctor_kafka *kafka, const struct settings *settings,
+                         const char *name)
+{
+    size_t len = strlen(settings->relay.topic_prefix);
+
+    if (len > 0 && strncmp(name, settings->relay.topic_prefix, len) == 0 &&
+        !add_topic(kafka, name, strlen(name), false))
+        kafka->left_out++;
 }
 
 enum doctor_level doctor_outcome(const struct doctor *doctor, bool strict)

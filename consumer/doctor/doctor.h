@@ -77,11 +77,13 @@ struct doctor_topic {
 };
 
 struct doctor_kafka {
-    enum rc rc; /* of the connection; the fields below are unset unless RC_OK */
+    int64_t record_extra_bytes; /* the caller's: as in struct doctor_env */
+    enum rc rc;                 /* of the connection; the fields below are unset unless RC_OK */
     struct err err;
     int brokers;
     struct doctor_topic topics[DOCTOR_TOPICS_MAX];
     size_t topic_count;
+    size_t left_out; /* topics of the relay for which there is no room in topics */
 };
 
 /* remedy: NULL or "" for none. */
@@ -94,8 +96,14 @@ void doctor_judge_database(struct doctor *doctor, struct doctor_database *databa
 void doctor_judge_kafka(struct doctor *doctor, const struct doctor_kafka *kafka,
                         const struct settings *settings);
 
-/* Adds the topics of the lanes and of the consumer to kafka->topics, each once. */
-void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings);
+/* Adds the topics that the settings of the lanes and of the consumer name to kafka->topics, each
+ * once. outbox_only: there is no consumer. */
+void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings,
+                        bool outbox_only);
+
+/* Adds a topic that exists if the relay publishes to it because of relay.topic_prefix. */
+void doctor_add_existing(struct doctor_kafka *kafka, const struct settings *settings,
+                         const char *name);
 
 /* The worst level. strict: a warning counts as failed. */
 enum doctor_level doctor_outcome(const struct doctor *doctor, bool strict);

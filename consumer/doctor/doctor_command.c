@@ -2,14 +2,12 @@
 #include "consumer/doctor/doctor_command.h"
 
 #include "common/db/db.h"
-#include "common/kafka/kafka.h"
 #include "common/options.h"
 #include "common/text.h"
 #include "consumer/doctor/doctor.h"
 #include "consumer/doctor/doctor_kafka.h"
 #include "consumer/doctor/doctor_mysql.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +15,15 @@
 
 #define ROLES                                                                                      \
     "run,serve,relay,retry,consume,rollup,housekeep,migrate,lanes,status,verify,dead,retry_admin," \
-    "application"
+    "application,application_insert"
+/* These work on the tables of the votes, which an installation for the outbox only lacks. */
+#define VOTE_ROLES "run,serve,consume,rollup,housekeep,verify,dead"
+#define MISTAKES_MAX 16
 
 /* What the command line and main.c ask for. */
 struct doctor_checks {
-    role_gate gate;
-    doctor_put_grants put_grants;
+    const struct doctor_env *env;
+    const struct options *options;
     const char *roles;
     bool strict;
     bool json;
@@ -43,25 +44,97 @@ static int exit_code_of(enum doctor_level outcome)
     return EXIT_DONE;
 }
 
+/* The roles say whether they can use the file. */
 static void check_file(struct doctor *doctor, const char *setting, const char *path)
 {
     struct stat found;
 
-    if (!path[0])
-        return;
-    if (stat(path, &found) != 0)
-        doctor_add(doctor, DOCTOR_FAILED, "settings", "create the file, or correct its path",
-                   "%s: %s: %s", setting, path, strerror(errno));
-    else if (found.st_mode & S_IROTH)
+    if (path[0] && stat(path, &found) == 0 && (found.st_mode & S_IROTH))
         doctor_add(doctor, DOCTOR_WARNING, "settings",
                    "take the right to read it from others: chmod o-r",
                    "%s: every account of this machine can read %s", setting, path);
 }
 
-static void check_settings(struct doctor *doctor, const struct settings *settings)
+/* Whether a list has one of the names in another list. */
+static bool has_any(const char *list, const char *names)
 {
+    size_t len;
+
+    for (const char *name; (name = list_next(&names, ',', &len));) {
+        char text[32];
+
+        snprintf(text, sizeof(text), "%.*s", (int)len, name);
+        if (list_has(list, text))
+            return true;
+    }
+    return false;
+}
+
+/* Mistakes in settings, each with the roles that it stops. */
+struct mistakes {
+    struct err errors[MISTAKES_MAX];
+    char roles[MISTAKES_MAX][128];
+    size_t count;
+};
+
+static void add_mistake(struct mistakes *mistakes, const struct role *role, const struct err *err)
+{
+    char *roles;
+    size_t at = 0;
+
+    while (at < mistakes->count && strcmp(mistakes->errors[at].text, err->text) != 0)
+        at++;
+    if (at == MISTAKES_MAX)
+        return;
+    if (at == mistakes->count)
+        mistakes->errors[mistakes->count++] = *err;
+    roles = mistakes->roles[at];
+    snprintf(roles + strlen(roles), sizeof(mistakes->roles[at]) - strlen(roles), "%s%s",
+             roles[0] ? ", " : "", role->name);
+}
+
+/* Runs the checks of a role on the settings that its process would read. */
+static void check_role(struct mistakes *mistakes, const struct doctor_checks *checks,
+                       const struct role *role)
+{
+    struct options options = *checks->options;
+    struct config *config = NULL;
     struct err err = {0};
 
+    if (!list_has(checks->roles, "run"))
+        options.role = role->name;
+    if (options_read(&options, &config, &err) != RC_OK) {
+        add_mistake(mistakes, role, &err);
+        return;
+    }
+    if (role_check_process(config_settings(config), &err) != RC_OK)
+        add_mistake(mistakes, role, &err);
+    if (role_check(role, config_settings(config), checks->env->handlers, &err) != RC_OK)
+        add_mistake(mistakes, role, &err);
+    config_free(config);
+}
+
+static void check_roles(struct doctor *doctor, const struct doctor_checks *checks)
+{
+    struct mistakes mistakes = {0};
+
+    for (size_t i = 0; i < checks->env->role_count; i++) {
+        const struct role *role = checks->env->roles[i];
+
+        if (!checks->roles[0] || list_has(checks->roles, role->name) ||
+            list_has(checks->roles, "run"))
+            check_role(&mistakes, checks, role);
+    }
+    for (size_t i = 0; i < mistakes.count; i++)
+        doctor_add(doctor, DOCTOR_FAILED, "settings",
+                   "correct the setting or its file; `tallybox config` shows where each value "
+                   "comes from",
+                   "%s cannot start: %s", mistakes.roles[i], mistakes.errors[i].text);
+}
+
+static void check_settings(struct doctor *doctor, const struct settings *settings,
+                           const struct doctor_checks *checks)
+{
     check_file(doctor, "mysql.password_file", settings->mysql.password_file);
     if (strcmp(settings->mysql.password_file, settings->sink.password_file) != 0)
         check_file(doctor, "sink.password_file", settings->sink.password_file);
@@ -69,9 +142,7 @@ static void check_settings(struct doctor *doctor, const struct settings *setting
     check_file(doctor, "api.tls_key", settings->api.tls_key);
     check_file(doctor, "admin.token_file", settings->admin.token_file);
     check_file(doctor, "admin.tls_key", settings->admin.tls_key);
-    if (kafka_conf_check(settings, &err) != RC_OK)
-        doctor_add(doctor, DOCTOR_FAILED, "settings", "correct the property in [kafka]", "%s",
-                   err.text);
+    check_roles(doctor, checks);
     if (doctor->counts[DOCTOR_WARNING] + doctor->counts[DOCTOR_FAILED] == 0)
         doctor_add(doctor, DOCTOR_OK, "settings", NULL, "every setting is valid");
 }
@@ -114,7 +185,7 @@ static bool check_database(struct doctor *doctor, const struct settings *setting
     doctor_mysql_fill(&database, mysql);
     *outbox_only = database.outbox_only;
     if (database.outbox_only) {
-        checks->put_grants(&outbox_grants, settings, true);
+        checks->env->put_grants(&outbox_grants, settings, true);
         database.required = buf_text(&outbox_grants);
     }
     doctor_judge_database(doctor, &database, settings, checks->roles);
@@ -123,20 +194,19 @@ static bool check_database(struct doctor *doctor, const struct settings *setting
     return database.rc == RC_OK;
 }
 
-/* True if every server was reached. */
+/* True if every server was reached. *outbox_only: there are no tables for votes. */
 static bool check_databases(struct doctor *doctor, const struct settings *settings,
-                            const struct doctor_checks *checks)
+                            const struct doctor_checks *checks, bool *outbox_only)
 {
     struct buf grants = {0};
-    bool outbox_only = false;
     bool ignored = false;
     bool all_reached;
     char *sink;
 
-    checks->put_grants(&grants, settings, false);
+    checks->env->put_grants(&grants, settings, false);
     sink = split_grants(&grants);
-    all_reached = check_database(doctor, settings, false, buf_text(&grants), checks, &outbox_only);
-    if (sink && !outbox_only && !check_database(doctor, settings, true, sink, checks, &ignored))
+    all_reached = check_database(doctor, settings, false, buf_text(&grants), checks, outbox_only);
+    if (sink && !*outbox_only && !check_database(doctor, settings, true, sink, checks, &ignored))
         all_reached = false;
     buf_done(&grants);
     return all_reached;
@@ -157,7 +227,8 @@ static void check_schema(struct doctor *doctor, const struct settings *settings,
                    "%s", err.text);
 }
 
-static void check_kafka(struct doctor *doctor, const struct settings *settings)
+static void check_kafka(struct doctor *doctor, const struct settings *settings,
+                        const struct doctor_checks *checks, bool outbox_only)
 {
     struct doctor_kafka *kafka = calloc(1, sizeof(*kafka));
 
@@ -165,7 +236,8 @@ static void check_kafka(struct doctor *doctor, const struct settings *settings)
         doctor_add(doctor, DOCTOR_FAILED, "kafka", NULL, "out of memory");
         return;
     }
-    doctor_list_topics(kafka, settings);
+    kafka->record_extra_bytes = checks->env->record_extra_bytes;
+    doctor_list_topics(kafka, settings, outbox_only);
     doctor_kafka_fill(kafka, settings);
     doctor_judge_kafka(doctor, kafka, settings);
     free(kafka);
@@ -188,15 +260,18 @@ static int run_checks(const struct doctor_checks *checks, const struct settings 
 {
     struct doctor *doctor = calloc(1, sizeof(*doctor));
     struct err err = {0};
+    bool outbox_only = false;
     int code;
 
     if (!doctor)
         return options_fail(err_fail(&err, RC_FATAL, 0, "out of memory"), &err);
     doctor_kafka_judge_versions(doctor);
-    check_settings(doctor, settings);
-    if (check_databases(doctor, settings, checks))
-        check_schema(doctor, settings, checks->gate);
-    check_kafka(doctor, settings);
+    check_settings(doctor, settings, checks);
+    if (check_databases(doctor, settings, checks, &outbox_only))
+        check_schema(doctor, settings,
+                     has_any(VOTE_ROLES, checks->roles) ? checks->env->full_gate
+                                                        : checks->env->outbox_gate);
+    check_kafka(doctor, settings, checks, outbox_only);
     code = print_findings(doctor, checks->strict, checks->json);
     free(doctor);
     return code;
@@ -216,9 +291,9 @@ static const char *find_unknown_role(const char *roles, size_t *len)
     return NULL;
 }
 
-int doctor_command(role_gate gate, doctor_put_grants put_grants, int argc, char **argv)
+int doctor_command(const struct doctor_env *env, int argc, char **argv)
 {
-    struct doctor_checks checks = {.gate = gate, .put_grants = put_grants, .roles = ""};
+    struct doctor_checks checks = {.env = env, .roles = ""};
     const struct option_entry entries[] = {
         {"role", OPTION_TEXT, &checks.roles, "ROLE,...",
          "also check whether the accounts have the privileges of these roles, and read the "
@@ -259,6 +334,7 @@ int doctor_command(role_gate gate, doctor_put_grants put_grants, int argc, char 
     if (code >= 0)
         return code;
     options_tell_file(config);
+    checks.options = &options;
     code = run_checks(&checks, config_settings(config));
     config_free(config);
     return code;

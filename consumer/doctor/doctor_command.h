@@ -5,13 +5,28 @@
 #include "common/buf.h"
 #include "common/daemon/role.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 /* Appends the GRANT statements of all roles: the first part for [mysql], then, if [sink] is another
  * database, a part that begins with a line "-- On the ...". */
 typedef void (*doctor_put_grants)(struct buf *out, const struct settings *settings,
                                   bool outbox_only);
 
+/* What the components know and doctor checks with. */
+struct doctor_env {
+    role_gate outbox_gate; /* checks the tables of the outbox */
+    role_gate full_gate;   /* checks the tables of the votes, too */
+    doctor_put_grants put_grants;
+    const struct role *const *roles; /* that check their settings */
+    size_t role_count;
+    const struct retry_handlers *handlers;
+    /* Bound of the bytes of a record besides the row's key, value and column headers. */
+    int64_t record_extra_bytes;
+};
+
 /* `tallybox doctor`: checks settings, databases, Kafka and versions, and prints what is wrong with
- * the remedy. gate: checks the tables. Returns an enum exit_code. Main thread. */
-int doctor_command(role_gate gate, doctor_put_grants put_grants, int argc, char **argv);
+ * the remedy. Returns an enum exit_code. Main thread. */
+int doctor_command(const struct doctor_env *env, int argc, char **argv);
 
 #endif

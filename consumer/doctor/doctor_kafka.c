@@ -44,7 +44,8 @@ static struct doctor_topic *find_topic(struct doctor_kafka *kafka, const char *n
 }
 
 /* Requests the metadata of all topics, because a request for one topic may create it. */
-static enum rc read_topics(struct doctor_kafka *kafka, rd_kafka_t *handle, struct err *err)
+static enum rc read_topics(struct doctor_kafka *kafka, const struct settings *settings,
+                           rd_kafka_t *handle, struct err *err)
 {
     const struct rd_kafka_metadata *metadata = NULL;
     rd_kafka_resp_err_t code = rd_kafka_metadata(handle, 1, NULL, &metadata, REACH_MS);
@@ -54,8 +55,10 @@ static enum rc read_topics(struct doctor_kafka *kafka, rd_kafka_t *handle, struc
     kafka->brokers = metadata->broker_cnt;
     for (int i = 0; i < metadata->topic_cnt; i++) {
         const struct rd_kafka_metadata_topic *from = &metadata->topics[i];
-        struct doctor_topic *topic = find_topic(kafka, from->topic);
+        struct doctor_topic *topic;
 
+        doctor_add_existing(kafka, settings, from->topic);
+        topic = find_topic(kafka, from->topic);
         if (!topic || from->partition_cnt == 0)
             continue;
         topic->partitions = from->partition_cnt;
@@ -150,7 +153,7 @@ void doctor_kafka_fill(struct doctor_kafka *kafka, const struct settings *settin
 
     kafka->rc = open_handle(&handle, settings, &kafka->err);
     if (kafka->rc == RC_OK)
-        kafka->rc = read_topics(kafka, handle, &kafka->err);
+        kafka->rc = read_topics(kafka, settings, handle, &kafka->err);
     if (kafka->rc == RC_OK)
         read_configs(kafka, handle);
     if (handle)

@@ -8,7 +8,8 @@
 #include "consumer/doctor/doctor.h"
 
 /* Connects and fills rc, err, brokers and what the broker tells about the topics that kafka lists
- * (doctor_list_topics()). Waits a few seconds at most for a broker that does not answer. */
+ * (doctor_list_topics()), and adds the existing topics of the relay. Waits a few seconds at most
+ * for a broker that does not answer. */
 void doctor_kafka_fill(struct doctor_kafka *kafka, const struct settings *settings);
 
 /* Adds a finding about the versions of this program and of librdkafka. */

@@ -11,6 +11,10 @@
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
 
+/* Bound of the bytes of a record besides its key, its value and the members of the headers column:
+ * the relay's own headers and the framing. Those members have at most ROW_HEADERS_BYTES_MAX. */
+#define ROW_RECORD_OWN_BYTES_MAX 4096
+
 /* Receives one header. name and value are borrowed for the call; value.data is never NULL. */
 typedef void (*row_record_on_header)(void *ctx, const char *name, struct bytes value);
 

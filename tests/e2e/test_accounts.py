@@ -17,6 +17,7 @@ import pymysql
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import accounts  # noqa: E402
 import suite  # noqa: E402
+import wire  # noqa: E402
 
 NOBODY = 65534
 
@@ -194,7 +195,7 @@ class Doctor(suite.Case):
                   **{key.replace("__", "."): value for key, value in sets.items()}})
 
     def test_each_role_has_the_privileges_that_migrate_grants_prints(self):
-        for role in ("serve", "relay", "retry", "consume", "rollup", "housekeep", "run", "verify"):
+        for role in sorted(role for (role,) in map(tuple, accounts.ROLES_OF.values())):
             with self.subTest(role=role):
                 done = self.doctor("--role", role, role=role)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -228,8 +229,45 @@ class Doctor(suite.Case):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"FAILED +mysql .*1045")
         self.assertIn("--role relay reads the account of [role.relay]", done.stdout)
-        self.assertIn("api.token_file: /no/such/file: No such file", done.stdout)
+        self.assertRegex(done.stdout, r"FAILED +settings +serve cannot start: api.token_file: cannot "
+                                      "open /no/such/file: No such file")
         self.assertNotIn("wrong", done.stdout)
+
+    def test_each_role_checks_its_settings(self):
+        wrong = {"api__listen": "0.0.0.0:8080", "retry__http_ca": "/nonexist",
+                 "kafka__consumer.group.id": "mine"}
+        done = self.doctor(**wrong)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertNotIn("every setting is valid", done.stdout)
+        for text in ("serve cannot start: api.listen: other machines can reach this address",
+                     "retry cannot start: handler http: retry.http_ca: /nonexist: No such file",
+                     "consume cannot start: kafka.consumer.group.id: group.id cannot be set here"):
+            self.assertRegex(done.stdout, f"FAILED +settings +{text}")
+        done = self.doctor(retry__handlers="nope", admin__tls_cert="/nonexist")
+        self.assertRegex(done.stdout, 'retry cannot start: retry.handlers: there is no handler "nope"')
+        self.assertRegex(done.stdout, "serve, relay, retry, consume, rollup, housekeep cannot start: "
+                                      "admin.tls_key is not set")
+        # A role reads its own section, and nothing else is asked of it.
+        done = self.doctor("--role", "rollup", role="rollup", **wrong)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("cannot start", done.stdout)
+        self.addCleanup(self.stack.write_ini)
+        self.stack.ini.write_text(self.stack.ini.read_text() +
+                                  "[role.serve]\napi.listen = 0.0.0.0:8080\n")
+        self.assertRegex(self.doctor().stdout, "serve cannot start: api.listen: other machines")
+
+    def test_the_configuration_of_the_topics_is_read(self):
+        prefix = self.stack.settings["relay.topic_prefix"]
+        small, wide = f"{prefix}small", f"{prefix}wide"
+        wire.create_topic(suite.kafka().bootstrap, small, 1, {"max.message.bytes": 500000})
+        wire.create_topic(suite.kafka().bootstrap, wide, 3, {"max.message.bytes": 1004096})
+        done = self.doctor(relay__topics=f"big={small}", relay__topic_replication=3)
+        self.assertIn(f"topic {small}: max.message.bytes = 500000 is too small for a row of "
+                      "relay.row_bytes_max = 1000000 bytes", done.stdout)
+        self.assertNotIn(f"topic {wide}: max.message.bytes", done.stdout)
+        self.assertIn(f"topic {wide} has one replica", done.stdout)
+        self.assertRegex(done.stdout, "FAILED +kafka +relay.topic_replication = 3 is more than the "
+                                      "number of brokers")
 
     def test_an_unknown_role_is_refused_with_the_list(self):
         done = self.doctor("--role", "relay,chef")

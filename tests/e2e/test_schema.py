@@ -587,6 +587,13 @@ class Accounts(SchemaCase):
                               env=suite.clean_environment())
         self.assertIn("the account has the privileges of retry", done.stdout)
         self.assertIn("the tables are those of this version", done.stdout)
+        self.assertNotIn("votes-", done.stdout)
+        words[words.index("retry")] = "serve"
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False,
+                              env=suite.clean_environment())
+        self.assertEqual(done.returncode, suite.FAILED, done.stdout)
+        self.assertRegex(done.stdout, "FAILED +schema +.*")
+        self.assertNotIn("the tables are those of this version", done.stdout)
         role = suite.Role(self, "retry", account, ()).start()
         self.addCleanup(role.end)
         role.wait_ready()

@@ -186,6 +186,26 @@ static void sync_binlog_of_a_server_without_a_binlog_does_not_matter(void **stat
     buf_done(&database.grants);
 }
 
+static void a_server_that_hides_its_durability_is_not_called_durable(void **state)
+{
+    struct doctor_database database = good_database();
+
+    (void)state;
+    database.flush_log_at_commit = DOCTOR_UNKNOWN;
+    judge(&database, "");
+    assert_true(says(DOCTOR_WARNING, "the server does not show innodb_flush_log_at_trx_commit"));
+    assert_false(says(DOCTOR_OK, "survives a crash"));
+    database.flush_log_at_commit = 1;
+    database.sync_binlog = DOCTOR_UNKNOWN;
+    judge(&database, "");
+    assert_true(says(DOCTOR_WARNING, "the server does not show sync_binlog"));
+    assert_false(says(DOCTOR_OK, "survives a crash"));
+    database.has_binlog = false;
+    judge(&database, "");
+    assert_true(says(DOCTOR_OK, "survives a crash"));
+    buf_done(&database.grants);
+}
+
 static void a_server_that_refuses_writes_fails(void **state)
 {
     struct doctor_database database = good_database();
@@ -246,7 +266,7 @@ static void run_needs_the_privileges_of_all_its_roles(void **state)
 
 static struct doctor_kafka good_kafka(void)
 {
-    struct doctor_kafka kafka = {.brokers = 3, .topic_count = 1};
+    struct doctor_kafka kafka = {.record_extra_bytes = 4096, .brokers = 3, .topic_count = 1};
 
     kafka.topics[0] = (struct doctor_topic){
         .name = "vote-events",
@@ -294,6 +314,12 @@ static void each_risk_of_a_topic_is_named(void **state)
     assert_true(says(DOCTOR_WARNING, "unclean.leader.election.enable"));
     assert_true(says(DOCTOR_WARNING, "retention.ms = 3600000"));
     assert_true(says(DOCTOR_WARNING, "max.message.bytes = 500000"));
+    kafka.topics[0].batch_bytes_max = 1000000 + 4096 - 1;
+    judge_kafka(&kafka);
+    assert_true(says(DOCTOR_WARNING, "whose record has up to 4096 more"));
+    kafka.topics[0].batch_bytes_max++;
+    judge_kafka(&kafka);
+    assert_false(says(DOCTOR_WARNING, "max.message.bytes"));
     kafka.topics[0].replicas = 1;
     judge_kafka(&kafka);
     assert_true(says(DOCTOR_WARNING, "one replica"));
@@ -336,13 +362,56 @@ static void topics_of_lanes_and_consumer_are_listed_once(void **state)
     snprintf(settings.lanes[0].topics, SETTING_LIST_SIZE, "vote=vote-events, order=orders");
     snprintf(settings.lanes[1].topics, SETTING_LIST_SIZE, "order=orders");
     snprintf(settings.consumer.topics, SETTING_LIST_SIZE, "vote-events, more");
-    doctor_list_topics(&kafka, &settings);
+    doctor_list_topics(&kafka, &settings, false);
     assert_int_equal(kafka.topic_count, 3);
     assert_string_equal(kafka.topics[0].name, "vote-events");
     assert_true(kafka.topics[0].is_consumed);
     assert_string_equal(kafka.topics[1].name, "orders");
     assert_false(kafka.topics[1].is_consumed);
     assert_string_equal(kafka.topics[2].name, "more");
+    memset(&kafka, 0, sizeof(kafka));
+    doctor_list_topics(&kafka, &settings, true);
+    assert_int_equal(kafka.topic_count, 2);
+    assert_false(kafka.topics[0].is_consumed);
+}
+
+static void existing_topics_with_the_prefix_of_the_relay_are_listed(void **state)
+{
+    struct doctor_kafka kafka = {0};
+    char name[32];
+
+    (void)state;
+    snprintf(settings.relay.topic_prefix, sizeof(settings.relay.topic_prefix), "outbox.event.");
+    doctor_add_existing(&kafka, &settings, "outbox.event.order");
+    doctor_add_existing(&kafka, &settings, "outbox.events");
+    doctor_add_existing(&kafka, &settings, "other");
+    assert_int_equal(kafka.topic_count, 1);
+    assert_string_equal(kafka.topics[0].name, "outbox.event.order");
+    for (int i = 0; i < DOCTOR_TOPICS_MAX; i++) {
+        snprintf(name, sizeof(name), "outbox.event.%d", i);
+        doctor_add_existing(&kafka, &settings, name);
+    }
+    assert_int_equal(kafka.topic_count, DOCTOR_TOPICS_MAX);
+    doctor_judge_kafka(&doctor, &kafka, &settings);
+    assert_true(says(DOCTOR_WARNING, "1 topics of the settings or with relay.topic_prefix = "
+                                     "outbox.event. were not checked: doctor checks 64"));
+    memset(&kafka, 0, sizeof(kafka));
+    settings.relay.topic_prefix[0] = '\0';
+    doctor_add_existing(&kafka, &settings, "other");
+    assert_int_equal(kafka.topic_count, 0);
+}
+
+static void more_replicas_than_brokers_fail(void **state)
+{
+    struct doctor_kafka kafka = good_kafka();
+
+    (void)state;
+    settings.relay.topic_replication = 3;
+    doctor_judge_kafka(&doctor, &kafka, &settings);
+    assert_int_equal(doctor_outcome(&doctor, true), DOCTOR_OK);
+    settings.relay.topic_replication = 4;
+    doctor_judge_kafka(&doctor, &kafka, &settings);
+    assert_true(says(DOCTOR_FAILED, "relay.topic_replication = 4 is more than the number of"));
 }
 
 static void findings_are_printed_with_their_remedies_and_a_sum(void **state)
@@ -403,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_good_server_gives_no_problem),
         cmocka_unit_test(each_risk_of_a_server_is_named_with_its_remedy),
         cmocka_unit_test(sync_binlog_of_a_server_without_a_binlog_does_not_matter),
+        cmocka_unit_test(a_server_that_hides_its_durability_is_not_called_durable),
         cmocka_unit_test(a_server_that_refuses_writes_fails),
         cmocka_unit_test(an_unreachable_server_is_not_judged_further),
         cmocka_unit_test(a_refused_login_is_told_how_to_read_the_account_of_a_role),
@@ -412,6 +482,8 @@ int main(void)
         cmocka_unit_test_setup(only_a_consumed_topic_must_not_be_compacted, reset),
         cmocka_unit_test_setup(a_topic_without_a_visible_configuration_is_a_warning, reset),
         cmocka_unit_test_setup(topics_of_lanes_and_consumer_are_listed_once, reset),
+        cmocka_unit_test_setup(existing_topics_with_the_prefix_of_the_relay_are_listed, reset),
+        cmocka_unit_test_setup(more_replicas_than_brokers_fail, reset),
         cmocka_unit_test_setup(findings_are_printed_with_their_remedies_and_a_sum, reset),
         cmocka_unit_test_setup(json_has_the_same_findings, reset),
         cmocka_unit_test_setup(more_findings_than_fit_are_counted, reset),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/row_record.h"
 
+#include "common/config/settings.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,6 +269,37 @@ static void an_id_that_is_not_printable_is_kept_for_the_operator(void **state)
                    "\"timestampMs\":1772600767089}");
 }
 
+#define BATCH_BYTES 61      /* of a batch without records */
+#define RECORD_BYTES_MAX 36 /* of a record without key, value and headers */
+#define LENGTH_BYTES_MAX 5  /* of a name or a value of a header */
+
+static void add_size(void *ctx, const char *name, struct bytes value)
+{
+    size_t *size = ctx;
+
+    *size += strlen(name) + value.len + 2 * (size_t)LENGTH_BYTES_MAX;
+}
+
+static void the_headers_of_the_relay_itself_are_bounded(void **state)
+{
+    static char longest[ROW_TEXT_BYTES_MAX];
+    static char source[SETTING_TEXT_SIZE];
+    static char lane[SETTING_NAME_SIZE];
+    struct relay_row row = row_of();
+    size_t size = BATCH_BYTES + RECORD_BYTES_MAX;
+
+    (void)state;
+    memset(longest, 'x', sizeof(longest));
+    memset(source, 'x', sizeof(source) - 1);
+    memset(lane, 'x', sizeof(lane) - 1);
+    row.seq = INT64_MAX;
+    row.id = row.type = (struct bytes){longest, sizeof(longest)};
+    assert_int_equal(relay_row_check(&row, INT64_MAX, NULL), RC_OK);
+    assert_int_equal(row_record_headers(&row, NOW_MS - 1, lane, source, add_size, &size, NULL),
+                     RC_OK);
+    assert_in_range(size, 3 * ROW_TEXT_BYTES_MAX, ROW_RECORD_OWN_BYTES_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +316,7 @@ int main(void)
         cmocka_unit_test(headers_that_make_no_record_stand_as_they_are),
         cmocka_unit_test(an_id_of_16_bytes_is_sent_as_the_text_of_a_uuid),
         cmocka_unit_test(an_id_that_is_not_printable_is_kept_for_the_operator),
+        cmocka_unit_test(the_headers_of_the_relay_itself_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
