@@ -392,7 +392,9 @@ void help_page_print_completion(const struct command *commands, size_t count, bo
            "    if [ \"$before\" = --set ]; then\n"
            "        COMPREPLY=($(compgen -W \"");
     put_setting_names();
+    /* The value follows without a blank. zsh does not know compopt. */
     printf("\" -- \"$word\"))\n"
+           "        compopt -o nospace 2>/dev/null || :\n"
            "        return\n"
            "    fi\n"
            "    case ${COMP_WORDS[1]} in\n"

@@ -51,17 +51,19 @@ class CommandLine(unittest.TestCase):
     def complete(self, *words):
         """What bash offers for the last word."""
         script = (f"{tallybox('completion', 'bash').stdout}\n"
+                  'compopt() { compopts+=("$*"); }\n'
                   'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tallybox; '
-                  'printf "%s\\n" "${COMPREPLY[@]}"')
+                  'printf "%s\\n" "${COMPREPLY[@]}" "${compopts[@]/#/compopt:}"')
         done = subprocess.run(["bash", "-c", script, "bash", "tallybox", *words], text=True,
                               capture_output=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.split()
+        return [line for line in done.stdout.splitlines() if line]
 
     def test_bash_completes_commands_options_and_settings(self):
         self.assertEqual(set(self.complete("")), set(commands()))
         self.assertEqual(self.complete("relay", "--mig"), ["--migrate"])
-        self.assertEqual(self.complete("relay", "--set", "rollup.inter"), ["rollup.interval_ms="])
+        self.assertEqual(self.complete("relay", "--set", "rollup.inter"),
+                         ["rollup.interval_ms=", "compopt:-o nospace"])
         self.assertEqual(self.complete("relay", "--config", ""), [])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
         self.assertNotIn("0.1.0", self.complete("version", ""))
