@@ -129,31 +129,36 @@ class Database(suite.Case):
                          r"migrate grants --role status` those of this command")
         self.assertNotIn("configuration file", done.stderr)
 
-    def change_password(self, password):
+    def make_rotated(self, user):
+        """An account for `run` with a password file of its own, which is returned."""
+        self.stack.sql(f"CREATE USER {user}@'%' IDENTIFIED BY 'first'", database=None)
+        self.addCleanup(self.stack.sql, f"DROP USER {user}@'%'", database=None)
+        self.stack.sql_all(line.replace("'tallybox_run'", f"'{user}'")
+                           for role, line in self.stack.accounts.statements() if role == "run")
+        password = self.stack.folder / user
+        password.write_text("first\n")
+        return password
+
+    def change_password(self, user, password):
         """As an operator does it; then the server closes the connections of the account, so that
         each of them needs a login."""
-        self.stack.sql(f"ALTER USER rotated@'%' IDENTIFIED BY '{password}'", database=None)
+        self.stack.sql(f"ALTER USER {user}@'%' IDENTIFIED BY '{password}'", database=None)
         for session, in self.stack.sql("SELECT id FROM information_schema.processlist WHERE user = "
-                                       "'rotated'", database=None):
+                                       f"'{user}'", database=None):
             try:
                 self.stack.sql(f"KILL {session}", database=None)
             except pymysql.MySQLError as reason:
                 self.assertEqual(reason.args[0], 1094)  # it has ended
 
     def test_a_password_is_rotated_without_a_restart(self):
-        self.stack.sql("CREATE USER rotated@'%' IDENTIFIED BY 'first'", database=None)
-        self.addCleanup(self.stack.sql, "DROP USER rotated@'%'", database=None)
-        self.stack.sql_all(line.replace("'tallybox_run'", "'rotated'")
-                           for role, line in self.stack.accounts.statements() if role == "run")
-        password = self.stack.folder / "rotated"
-        password.write_text("first\n")
+        password = self.make_rotated("rotated")
         sets = {"mysql.user": "rotated", "mysql.password_file": password}
         run = self.start("run", sets={**sets, "mysql.auth_wait_ms": 86400000})
         relay = self.start("relay", sets={**sets, "mysql.auth_wait_ms": 1000})
         run.vote((1, 1, 1))
-        self.change_password("second")
+        self.change_password("rotated", "second")
         # Every role of the process waits, however it would treat another fault of its account.
-        for role in ("serve", "relay", "retry", "consume", "rollup"):
+        for role in ("serve", "relay", "retry", "consume", "rollup", "housekeep"):
             suite.wait_for(f"{role} to be refused", lambda role=role: re.search(
                 rf"event=dependency_down .*role={role} .*denied.*auth_wait_ms = 86400000",
                 run.log_text()))
@@ -175,6 +180,24 @@ class Database(suite.Case):
         suite.wait_for("the reload", lambda: "event=reloaded " in run.log_text())
         self.assertIn("event=setting_changed setting=mysql.password from=*** to=***", run.log_text())
         self.assertNotIn("settings_need_restart", run.log_text())
+
+    def test_the_password_of_the_sink_is_rotated_alone(self):
+        passwords = {user: self.make_rotated(user) for user in ("writers", "sink")}
+        run = self.start("run", sets={
+            "mysql.user": "writers", "mysql.password_file": passwords["writers"],
+            "sink.user": "sink", "sink.password_file": passwords["sink"],
+            "sink.auth_wait_ms": 86400000, "rollup.interval_ms": 1000,
+            "housekeep.interval_ms": 1000})
+        self.change_password("sink", "second")
+        for role in ("consume", "rollup", "housekeep"):
+            suite.wait_for(f"{role} to be refused", lambda role=role: re.search(
+                rf"event=dependency_down dep=sink role={role} .*denied for user .sink.*"
+                "auth_wait_ms = 86400000", run.log_text()))
+        suite.wait_for("the process not to be ready", lambda: not run.ready())
+        self.assertNotRegex(run.log_text(), "event=dependency_down dep=mysql")
+        run.vote((1, 1, 1))
+        passwords["sink"].write_text("second\n")
+        run.wait_ready()
 
     def test_what_is_printed_is_sql_that_can_be_run_twice(self):
         text = self.stack.tallybox("migrate", "grants").stdout
