@@ -240,7 +240,8 @@ class TwoInstallations(GroupCase):
             "until then bbbb0002 stays out of the group", consumer.log_text()))
         self.assertEqual(consumer.admin("/readyz").status, 503)
         self.wait_members(1)
-        self.assertEqual(consumer.metric("tallybox_consumer_partitions"), 0)
+        suite.wait_for("its partitions to be counted",
+                       lambda: consumer.metric("tallybox_consumer_partitions") == 0)
         foreigner.kill()
         consumer.wait_ready()
         self.wait_members(1)
