@@ -371,17 +371,25 @@ size_t status_find_problems(const struct status *status, status_on_problem on_pr
     return problems.count;
 }
 
+/* The first line of the page. Other text may stand in out before it. */
+struct summary {
+    struct buf *out;
+    bool begun; /* a problem was appended */
+};
+
 static void put_problem(void *ctx, const char *text)
 {
-    struct buf *out = ctx;
+    struct summary *summary = ctx;
 
-    buf_text_put(out, out->len == 0 || out->data[out->len - 1] == '\n' ? "PROBLEMS: " : "; ");
-    buf_text_put(out, text);
+    buf_text_put(summary->out, summary->begun ? "; " : "PROBLEMS: ");
+    buf_text_put(summary->out, text);
+    summary->begun = true;
 }
 
 size_t status_put_summary(const struct status *status, struct buf *out)
 {
-    size_t count = status_find_problems(status, put_problem, out);
+    struct summary summary = {.out = out};
+    size_t count = status_find_problems(status, put_problem, &summary);
 
     buf_text_put(out, count == 0 ? "ok\n" : "\n");
     return count;

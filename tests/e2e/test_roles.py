@@ -3,8 +3,10 @@
 wrong set-up."""
 
 import json
+import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -18,6 +20,7 @@ import suite  # noqa: E402
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-zA-Z_]\w*="(?:[^"\\]|\\.)*",?)*\})? '
                     r'(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|NaN|\+Inf|-Inf)$')
 SECRET = "s3cret-Pass"
+CLEAR_SCREEN = b"\033[H\033[2J"
 
 
 def base_name(sample, kinds):
@@ -151,24 +154,48 @@ class AllInOne(suite.Case):
         self.stack.sql("DROP TABLE extra")
         self.stack.tallybox("status", "--check", "--json", expect=suite.USAGE)
 
-    def test_status_is_watched_until_it_is_stopped(self):
+    def watch(self, out, sets=None):
+        """`status --watch` as a process that writes there; ended with the test."""
+        sets = {**self.stack.accounts.sets(("status",), {}), **(sets or {})}
         words = [suite.BINARY, "status", "--watch", "--config", str(self.stack.ini)]
-        for key, value in self.stack.accounts.sets(("status",), {}).items():
+        for key, value in sets.items():
             words += ["--set", f"{key}={value}"]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watch:
-            try:
-                heads = [self.next_head(watch), self.next_head(watch)]
-            finally:
-                watch.terminate()
-        self.assertNotEqual(*heads)
+        process = subprocess.Popen(  # pylint: disable=consider-using-with # a cleanup ends it
+            words, stdin=subprocess.DEVNULL, stdout=out)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        return process
+
+    def test_status_is_watched_until_it_is_stopped(self):
+        process = self.watch(subprocess.PIPE)
+        with process.stdout as out:
+            pages = [self.next_page(out) for _ in range(2)]
+        self.assertNotEqual(pages[0][1], pages[1][1])
+        for summary, _ in pages:
+            self.assertRegex(summary, rb"\A(ok$|PROBLEMS: )")
 
     @staticmethod
-    def next_head(watch):
-        """The line with the time of the next page."""
-        while not (line := watch.stdout.readline()).startswith("tallybox "):
+    def next_page(out):
+        """Its first line, and the line with its time."""
+        before = line = b""
+        while not line.startswith(b"tallybox "):
+            before, line = line, out.readline()
             if not line:
                 raise AssertionError("the watch has ended")
-        return line
+        return before, line
+
+    def test_the_first_line_on_a_terminal_is_as_in_a_pipe(self):
+        terminal, end = os.openpty()
+        self.addCleanup(os.close, terminal)
+        self.watch(end, {"relay.lanes": "outbox,missing"})
+        os.close(end)
+        text = b""
+        while text.count(CLEAR_SCREEN) < 3:
+            ready, _, _ = select.select([terminal], [], [], 60)
+            self.assertTrue(ready, text)
+            text += os.read(terminal, 65536)
+        for page in text.split(CLEAR_SCREEN)[1:3]:
+            self.assertRegex(page, rb"\APROBLEMS: [^\r\n]*missing: [^\r\n]*\r\ntallybox ")
 
 
 class Readiness(suite.Case):

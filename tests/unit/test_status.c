@@ -331,6 +331,30 @@ static void what_an_operator_must_look_at_is_the_first_line(void **state)
     free(status);
 }
 
+/* As --watch writes it on a terminal, which clears the screen first. */
+static void the_first_line_has_its_beginning_behind_other_text(void **state)
+{
+    struct status *status = status_good();
+    struct buf out = {0};
+
+    (void)state;
+    status->retry.tasks[3] = 2;
+    status->class_count = 1;
+    buf_text_put(&out, "\033[H\033[2J");
+    assert_int_equal(status_put_summary(status, &out), 2);
+    assert_int_equal(strncmp(buf_text(&out), "\033[H\033[2JPROBLEMS: retry queue: 2 keys wait", 40),
+                     0);
+    assert_non_null(strstr(buf_text(&out), "; dead records: 9"));
+    buf_reset(&out);
+    buf_text_put(&out, "\033[H\033[2J");
+    status->retry.tasks[3] = 0;
+    status->class_count = 0;
+    assert_int_equal(status_put_summary(status, &out), 0);
+    assert_string_equal(buf_text(&out), "\033[H\033[2Jok\n");
+    buf_done(&out);
+    free(status);
+}
+
 static void a_dead_instance_is_a_problem_until_another_has_its_role(void **state)
 {
     struct status *status = status_good();
@@ -612,6 +636,7 @@ int main(void)
         cmocka_unit_test(every_part_that_fails_is_reported),
         cmocka_unit_test(a_fault_that_stays_is_graver_than_one_that_passes),
         cmocka_unit_test(what_an_operator_must_look_at_is_the_first_line),
+        cmocka_unit_test(the_first_line_has_its_beginning_behind_other_text),
         cmocka_unit_test(a_dead_instance_is_a_problem_until_another_has_its_role),
         cmocka_unit_test(waiting_work_is_a_problem_when_it_is_stale),
         cmocka_unit_test(dead_records_and_faults_are_problems),
