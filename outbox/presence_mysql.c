@@ -49,9 +49,11 @@ static enum rc write_address(struct presence_mysql *mysql, const struct role_env
 enum rc presence_mysql_beat(struct presence_mysql *mysql, const struct role_env *env,
                             struct err *err)
 {
+    int64_t lease_ms = env->settings->relay.lease_ms;
     size_t count = 0;
     enum rc rc = begin_statement(
-        mysql, "INSERT INTO instance (name, role, started_at, seen_at, admin) VALUES ", err);
+        mysql, "INSERT INTO instance (name, role, started_at, seen_at, lease_ms, admin) VALUES ",
+        err);
 
     if (rc != RC_OK)
         return rc;
@@ -62,11 +64,12 @@ enum rc presence_mysql_beat(struct presence_mysql *mysql, const struct role_env 
         put_text(mysql, env->instance);
         buf_text_put(&mysql->sql, ", ");
         put_text(mysql, env->parts[i].role->name);
-        buf_text_put(&mysql->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), ");
+        buf_print(&mysql->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), %lld, ", (long long)lease_ms);
         put_text(mysql, env->admin_url);
         buf_char(&mysql->sql, ')');
     }
-    buf_text_put(&mysql->sql, " ON DUPLICATE KEY UPDATE seen_at = UTC_TIMESTAMP(3)");
+    buf_print(&mysql->sql, " ON DUPLICATE KEY UPDATE seen_at = UTC_TIMESTAMP(3), lease_ms = %lld",
+              (long long)lease_ms);
     if (count > 0)
         rc = db_exec_buf(mysql->db, &mysql->sql, NULL, err);
     return rc == RC_OK ? write_address(mysql, env, err) : rc;

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* A reader counts an instance as dead after the length of a relay's lease. */
+/* A reader counts an instance as dead after relay.lease_ms of the settings of this process, which
+ * its heartbeat records. */
 #define BEATS_PER_LEASE 3
 
 struct presence {

@@ -79,10 +79,10 @@ enum rc status_outcome(const struct status *status)
     return worst;
 }
 
-bool status_instance_is_dead(const struct status *status, const struct status_instance *one)
+bool status_instance_is_dead(const struct status_instance *one)
 {
-    return one->seen_ms > status->relay_lease_ms ||
-           singleton_lease_is_implausible(-one->seen_ms, 0, status->relay_lease_ms);
+    return one->seen_ms > one->lease_ms ||
+           singleton_lease_is_implausible(-one->seen_ms, 0, one->lease_ms);
 }
 
 /* A search for problems. */
@@ -169,7 +169,7 @@ static void put_readyz(char text[READYZ_SIZE], const struct status *status, cons
         bool fits = owner[0] ? strcmp(one->name, owner) == 0
                              : strcmp(one->role, role) == 0 || strcmp(one->role, "run") == 0;
 
-        if (fits && one->admin[0] && !status_instance_is_dead(status, one))
+        if (fits && one->admin[0] && !status_instance_is_dead(one))
             snprintf(text, READYZ_SIZE, "; %s/readyz of the role %s says why", one->admin,
                      one->role);
     }
@@ -227,7 +227,7 @@ static bool has_live_instance(const struct status *status, const char *role)
 {
     for (size_t i = 0; i < status->instance_count; i++)
         if (strcmp(status->instances[i].role, role) == 0 &&
-            !status_instance_is_dead(status, &status->instances[i]))
+            !status_instance_is_dead(&status->instances[i]))
             return true;
     return false;
 }

@@ -66,6 +66,7 @@ struct status_instance {
     char role[33];
     int64_t up_ms;
     int64_t seen_ms;               /* age of the last heartbeat */
+    int64_t lease_ms;              /* dead without a heartbeat for so long: its own settings */
     char admin[STATUS_TOPIC_SIZE]; /* URL of its admin server; "": none, or not known */
 };
 
@@ -97,7 +98,7 @@ struct status_retry {
     /* the same for tasks that no operator holds back: their scene runs and their group is enabled
      */
     int64_t overdue_ms;
-    int64_t instances; /* processes that run the queue, seen in the last minute */
+    int64_t instances; /* live processes that run the queue */
     int64_t threads;   /* retry.threads in the settings of this command */
     size_t unserved_count;
     struct {
@@ -142,7 +143,7 @@ struct status_housekeep {
 struct status {
     char group[STATUS_NAME_SIZE]; /* of the consumers; "": not known */
     int64_t stale_ms;             /* admin.stale_ms: work that waits for longer is a problem */
-    int64_t relay_lease_ms;
+    int64_t relay_lease_ms;       /* a lane without a relay for so long is not served */
     int64_t rollup_lease_ms;
     int64_t housekeep_lease_ms;
     /* since 1970, by the clock of the sink, or of this machine while the sink is unavailable */
@@ -191,9 +192,9 @@ void status_fail(struct status_fault *fault, enum rc rc, const struct err *err);
  * sink is unavailable. */
 int64_t status_lag(const struct status *status, const struct status_partition *partition);
 
-/* Whether the instance has sent no heartbeat for the length of a relay's lease. A heartbeat far in
- * the future was written before the clock of the database was set back. */
-bool status_instance_is_dead(const struct status *status, const struct status_instance *one);
+/* Whether the instance has sent no heartbeat for its lease_ms. A heartbeat far in the future was
+ * written before the clock of the database was set back. */
+bool status_instance_is_dead(const struct status_instance *one);
 
 /* Called for each problem. text is one line without its end, borrowed for the call. */
 typedef void (*status_on_problem)(void *ctx, const char *text);

@@ -24,6 +24,10 @@
 
 /* Expressions in ms for a time of the database: its age, and the time since 1970. */
 #define AGE_OF(time) "TIMESTAMPDIFF(MICROSECOND, " time ", UTC_TIMESTAMP(3)) DIV 1000"
+/* What status_instance_is_dead() denies, of a row of instance. */
+#define IS_LIVE                                                                    \
+    "seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL lease_ms * 1000 MICROSECOND AND " \
+    "UTC_TIMESTAMP(3) + INTERVAL lease_ms * 2000 MICROSECOND"
 #define MS_OF(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time ") DIV 1000"
 
 struct side {
@@ -204,17 +208,24 @@ static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *
     copy_text(one->role, sizeof(one->role), row, 1);
     one->up_ms = db_column_i64(row, 2);
     one->seen_ms = db_column_i64(row, 3);
-    copy_text(one->admin, sizeof(one->admin), row, 4);
+    one->lease_ms = db_column_i64(row, 4);
+    copy_text(one->admin, sizeof(one->admin), row, 5);
     return RC_OK;
 }
 
+/* The newest row of a role is read whatever its age, and before all others: otherwise a role that
+ * died would be forgotten after a day, or because other roles have many dead instances. */
 static void fill_instances(struct side *side, struct status *status)
 {
     set_sql(side,
             "SELECT name, role, TIMESTAMPDIFF(MICROSECOND, started_at, seen_at) DIV 1000, " AGE_OF(
-                "seen_at") ", admin FROM instance WHERE role NOT LIKE '%:%' AND "
-                           "seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
-                           "ORDER BY seen_at DESC, name LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX));
+                "seen_at") ", lease_ms, admin FROM (SELECT i.* FROM instance i JOIN (SELECT role, "
+                           "MAX(seen_at) AS seen_at FROM instance GROUP BY role) newest ON "
+                           "newest.role = i.role WHERE i.role NOT LIKE '%:%' AND (i.seen_at = "
+                           "newest.seen_at OR i.seen_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY) "
+                           "ORDER BY i.seen_at = newest.seen_at DESC, i.seen_at DESC "
+                           "LIMIT " DIGITS_OF(STATUS_INSTANCES_MAX) ") shown "
+                                                                    "ORDER BY seen_at DESC, name");
     query_part(side, &status->instances_fault, instance_on_row, status);
 }
 
@@ -259,9 +270,8 @@ static void fill_unserved(struct side *side, struct status_retry *retry)
             "SELECT handler, COUNT(*) FROM (SELECT handler FROM retry_task FORCE INDEX "
             "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE handler NOT IN "
             "(SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) FROM instance WHERE "
-            "(role LIKE 'retry:%' OR role LIKE 'retry-fixed:%') AND "
-            "seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 MINUTE AND "
-            "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE) GROUP BY handler ORDER BY 2 DESC, 1 "
+            "(role LIKE 'retry:%' OR role LIKE 'retry-fixed:%') AND " IS_LIVE
+            ") GROUP BY handler ORDER BY 2 DESC, 1 "
             "LIMIT " DIGITS_OF(STATUS_UNSERVED_MAX));
     query_part(side, &retry->fault, unserved_on_row, retry);
 }
@@ -338,9 +348,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
                             "INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") due), "
                             "(SELECT COUNT(DISTINCT name) FROM instance WHERE (role = 'retry' OR "
                             "role "
-                            "LIKE 'retry:%') AND seen_at BETWEEN UTC_TIMESTAMP(3) - INTERVAL 1 "
-                            "MINUTE AND "
-                            "UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE)");
+                            "LIKE 'retry:%') AND " IS_LIVE ")");
     query_part(side, &retry->fault, tasks_on_row, retry);
     set_sql(side, "SELECT CONCAT(task_group, '/', scene) FROM retry_scene WHERE paused <> 0 ORDER "
                   "BY 1 LIMIT " DIGITS_OF(STATUS_PAUSED_MAX));

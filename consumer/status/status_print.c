@@ -286,8 +286,8 @@ static void set_admin(char cell[CELL_SIZE], const struct status *status,
     struct tm tm = {0};
 
     gmtime_r(&seconds, &tm);
-    if (status_instance_is_dead(status, one))
-        strftime(cell, CELL_SIZE, "dead since %H:%M:%S", &tm);
+    if (status_instance_is_dead(one))
+        strftime(cell, CELL_SIZE, "dead since %Y-%m-%d %H:%M:%S UTC", &tm);
     else
         set_text(cell, one->admin[0] ? one->admin : "-");
 }
@@ -316,7 +316,7 @@ static void put_instances(const struct status *status, struct buf *out)
     if (put_fault(status, out, &status->instances_fault))
         return;
     if (status->instance_count == 0)
-        put_line(out, "none was seen in the last day");
+        put_line(out, "none has left a heartbeat");
     else
         put_table(status, out, 5, 1U << 2 | 1U << 3, put_instance_rows);
 }
@@ -608,9 +608,8 @@ static json_t *instances_json(const struct status *status)
 
         append_json(&list, json_pack("{s:s, s:s, s:I, s:I, s:b, s:o}", "name", one->name, "role",
                                      one->role, "up_ms", (json_int_t)one->up_ms, "seen_age_ms",
-                                     (json_int_t)one->seen_ms, "dead",
-                                     status_instance_is_dead(status, one), "admin",
-                                     text_json(one->admin)));
+                                     (json_int_t)one->seen_ms, "dead", status_instance_is_dead(one),
+                                     "admin", text_json(one->admin)));
     }
     return list;
 }

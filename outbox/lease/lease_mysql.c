@@ -66,22 +66,25 @@ static enum rc delete_old_instances(struct lease_mysql *store, struct err *err)
     return rc;
 }
 
-static enum rc put_heartbeat(struct lease_mysql *store, struct err *err)
+static enum rc put_heartbeat(struct lease_mysql *store, int64_t lease_ms, struct err *err)
 {
     enum rc rc = begin_statement(
-        store, "INSERT INTO instance (name, role, started_at, seen_at) VALUES (", err);
+        store, "INSERT INTO instance (name, role, started_at, seen_at, lease_ms) VALUES (", err);
 
     if (rc != RC_OK)
         return rc;
     put_text(store, store->owner);
     buf_text_put(&store->sql, ", ");
     put_text(store, store->role);
-    buf_text_put(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)), (");
+    buf_print(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), %lld), (", (long long)lease_ms);
     put_text(store, store->owner);
     buf_text_put(&store->sql, ", ");
     put_text(store, store->entry);
-    buf_text_put(&store->sql, ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE "
-                              "seen_at = UTC_TIMESTAMP(3)");
+    buf_print(&store->sql,
+              ", UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), %lld) ON DUPLICATE KEY UPDATE "
+              "seen_at = UTC_TIMESTAMP(3)",
+              (long long)lease_ms);
+    put_lease_ms(store, lease_ms);
     return run_statement(store, NULL, err);
 }
 
@@ -99,7 +102,7 @@ static void put_lane_list(struct lease_mysql *store, const char *const *lanes, s
 static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    enum rc rc = put_heartbeat(store, err);
+    enum rc rc = put_heartbeat(store, lease_ms, err);
 
     if (rc == RC_OK)
         rc = delete_old_instances(store, err);

@@ -41,6 +41,7 @@ CREATE TABLE instance (
     role         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     started_at   DATETIME(3)  NOT NULL,
     seen_at      DATETIME(3)  NOT NULL,
+    lease_ms     INT          NOT NULL DEFAULT 15000 COMMENT 'of the settings of this process: without a heartbeat for so long it counts as dead',
     scene_change BIGINT       NOT NULL DEFAULT 0 COMMENT 'of a retry process: the retry_scene_change that it has in force',
     admin        VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'URL of its admin server; empty: none',
     PRIMARY KEY (name, role)

@@ -122,9 +122,9 @@ class AllInOne(suite.Case):
         for word in ("outbox", self.stack.topic, "schema"):
             self.assertIn(word, text)
 
-    def instances(self, name, sets=None):
+    def instances(self, name):
         """Role -> instance of the process whose admin server has that address."""
-        page = json.loads(self.stack.tallybox("status", "--json", sets=sets).stdout)
+        page = json.loads(self.stack.tallybox("status", "--json").stdout)
         return {one["role"]: one for one in page["instances"]["list"]
                 if (one["admin"] or "").endswith(f":{name.admin_port}")}
 
@@ -138,9 +138,9 @@ class AllInOne(suite.Case):
         role = self.start("rollup", sets=short)
         suite.wait_for("the roll-up", lambda: "rollup" in self.instances(role), every=0.2)
         role.kill()
-        suite.wait_for("its death", lambda: self.instances(role, short)["rollup"]["dead"], every=0.2)
-        self.assertRegex(self.stack.tallybox("status", sets=short).stdout,
-                         r"rollup .* ago +dead since \d\d:\d\d:\d\d\n")
+        suite.wait_for("its death", lambda: self.instances(role)["rollup"]["dead"], every=0.2)
+        self.assertRegex(self.stack.tallybox("status").stdout,
+                         r"rollup .* ago +dead since 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC\n")
 
     def test_a_check_of_the_status_fails_while_work_waits(self):
         stale = {"admin.stale_ms": 100, "relay.lanes": "outbox,extra"}
@@ -196,6 +196,46 @@ class AllInOne(suite.Case):
             text += os.read(terminal, 65536)
         for page in text.split(CLEAR_SCREEN)[1:3]:
             self.assertRegex(page, rb"\APROBLEMS: [^\r\n]*missing: [^\r\n]*\r\ntallybox ")
+
+
+class Heartbeats(suite.Case):
+    """What `tallybox status` says of processes that have ended without a word."""
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM instance")
+
+    def problems(self):
+        return self.stack.tallybox("status", "--check", expect=None).stdout
+
+    def test_the_settings_of_the_process_tell_when_it_is_dead(self):
+        for name, instance in (("rollup", "rollup"), ("relay", "relay"), ("retry", "retry")):
+            role = self.start(name, sets={"relay.lease_ms": 600000, "retry.lease_ms": 600000})
+            suite.wait_for("its heartbeat", lambda role=instance: self.stack.number(
+                "SELECT lease_ms FROM instance WHERE role = %s", [role]) == 600000)
+            role.kill()
+            self.stack.sql("UPDATE instance SET seen_at = seen_at - INTERVAL 5 MINUTE")
+            self.assertNotIn(f"role {instance}:", self.problems())
+            self.assertNotIn("dead since", self.stack.tallybox("status").stdout)
+            self.stack.sql("UPDATE instance SET seen_at = seen_at - INTERVAL 6 MINUTE")
+            self.assertIn(f"role {instance}: no live instance", self.problems())
+            self.stack.sql("DELETE FROM instance")
+
+    def test_the_last_instance_of_a_role_is_shown_until_housekeeping_removes_it(self):
+        row = ("('{}', '{}', '2020-01-01', UTC_TIMESTAMP(3) - INTERVAL {})").format
+        rows = [row("old", "serve", "2 DAY"), row("older", "serve", "3 DAY"),
+                row("wide", "retry:http*2", "3 DAY")]
+        rows += [row(f"many-{number}", "relay", f"{number} MINUTE") for number in range(1, 151)]
+        self.stack.sql("INSERT INTO instance (name, role, started_at, seen_at) VALUES "
+                       + ", ".join(rows))
+        self.assertRegex(self.problems(), "role relay: no live instance; many-1 died 1 min ago; "
+                                          "role serve: no live instance; old died 2 days ago")
+        page = json.loads(self.stack.tallybox("status", "--json").stdout)
+        shown = [one["name"] for one in page["instances"]["list"]]
+        self.assertEqual(shown, [*(f"many-{number}" for number in range(1, 100)), "old"])
+        self.stack.sql("UPDATE instance SET seen_at = seen_at - INTERVAL 6 DAY")
+        self.stack.tallybox("housekeep", "--once")
+        self.assertNotIn("role serve", self.problems())
+        self.assertIn("role relay: no live instance; many-1 died 6 days ago", self.problems())
 
 
 class Readiness(suite.Case):

@@ -60,6 +60,7 @@ static struct status *status_full(void)
     set(status->instances[0].role, "relay");
     status->instances[0].up_ms = 3600000;
     status->instances[0].seen_ms = 16000;
+    status->instances[0].lease_ms = 15000;
     partition->held = true;
     partition->next_offset = 40;
     partition->low = 0;
@@ -371,6 +372,22 @@ static void a_dead_instance_is_a_problem_until_another_has_its_role(void **state
     free(status);
 }
 
+static void the_settings_of_an_instance_tell_when_it_is_dead(void **state)
+{
+    struct status *status = status_good();
+
+    (void)state;
+    status->instances[0].lease_ms = 120000;
+    status->instances[0].seen_ms = 120000;
+    assert_problem(status, NULL);
+    status->instances[0].seen_ms = 120001;
+    assert_problem(status, "role relay: no live instance; db-1-ab12 died 2 min ago");
+    status->instances[0].lease_ms = 2000;
+    status->instances[0].seen_ms = 2001;
+    assert_problem(status, "role relay: no live instance");
+    free(status);
+}
+
 static void waiting_work_is_a_problem_when_it_is_stale(void **state)
 {
     struct status *status = status_good();
@@ -472,7 +489,7 @@ static void a_person_reads_aligned_columns(void **state)
                 "  outbox: keys diverted by a refused event: 2; the newest: too large\n"
                 "  outbox: task 17 blocks its key at 2026-09-21 14:14 UTC unless corrected\n");
     assert_says(status, "  instance   role    up  last seen  admin\n"
-                        "  db-1-ab12  relay  1 h   16 s ago  dead since 23:59:44\n");
+                        "  db-1-ab12  relay  1 h   16 s ago  dead since 2025-12-31 23:59:44 UTC\n");
     assert_says(status, "  partition      next  end  lag  held by      updated\n"
                         "  vote-events/3    40   42    2  db-2-cd34  50 ms ago\n"
                         "  records not applied yet: 2\n");
@@ -487,7 +504,7 @@ static void an_empty_installation_is_reported_as_empty(void **state)
     struct status *status = status_make();
 
     (void)state;
-    assert_says(status, "none was seen in the last day");
+    assert_says(status, "instances\n  none has left a heartbeat\n");
     assert_says(status, "no partition: its topics do not exist yet");
     assert_says(status, "dead records\n  none\n");
     assert_says(status, "none was finished yet\n  the next one is due now\n");
@@ -531,7 +548,7 @@ static void a_lease_from_before_the_clock_was_set_back_is_named(void **state)
     status->instances[0].seen_ms = -30000;
     assert_says(status, "1 h   0 ms ago  -\n");
     status->instances[0].seen_ms = -30001;
-    assert_says(status, "1 h   0 ms ago  dead since 00:00:30\n");
+    assert_says(status, "1 h   0 ms ago  dead since 2026-01-01 00:00:30 UTC\n");
     free(status);
 }
 
@@ -638,6 +655,7 @@ int main(void)
         cmocka_unit_test(what_an_operator_must_look_at_is_the_first_line),
         cmocka_unit_test(the_first_line_has_its_beginning_behind_other_text),
         cmocka_unit_test(a_dead_instance_is_a_problem_until_another_has_its_role),
+        cmocka_unit_test(the_settings_of_an_instance_tell_when_it_is_dead),
         cmocka_unit_test(waiting_work_is_a_problem_when_it_is_stale),
         cmocka_unit_test(dead_records_and_faults_are_problems),
         cmocka_unit_test(housekeeping_reports_the_months_of_the_log),
