@@ -169,6 +169,15 @@ class Dead(SceneCase):
         done = self.retry("resume", "mail", "--wait", 60)
         self.assertIn("no retry process is live", done.stdout)
 
+    def test_a_process_with_a_longer_lease_than_the_command_is_waited_for(self):
+        role = self.start("retry", sets={**self.sets, "retry.lease_ms": 600000})
+        self.retry("pause", "mail")
+        role.kill()
+        self.stack.sql("UPDATE instance SET seen_at = seen_at - INTERVAL 5 MINUTE")
+        done = self.retry("resume", "mail", "--wait", 1, expect=suite.UNAVAILABLE)
+        self.assertIn("not yet in force in 1 of 1 retry process", done.stderr)
+        self.stack.sql("DELETE FROM instance")
+
     def test_wait_is_refused_where_it_means_nothing(self):
         for words in (["list", "--wait", 1], ["pause", "mail", "--wait", "-1"],
                       ["pause", "mail", "--wait", 3601]):

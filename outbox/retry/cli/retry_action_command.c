@@ -277,7 +277,7 @@ static int show_task(struct db *db, const struct retry_handlers *handlers,
 }
 
 static int run_action(struct db *db, const struct retry_handlers *handlers,
-                      struct retry_request *request, const char *by, int64_t lease_ms)
+                      struct retry_request *request, const char *by)
 {
     struct err err = {0};
     int64_t now_ms = 0;
@@ -315,7 +315,7 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_HANDLERS:
         break;
     }
-    return retry_scene(db, request, lease_ms);
+    return retry_scene(db, request);
 }
 
 static int run_with_database(const struct options *options, const struct retry_handlers *handlers,
@@ -332,9 +332,7 @@ static int run_with_database(const struct options *options, const struct retry_h
         return code;
     os_operator_name(by);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
-    code = rc == RC_OK
-               ? run_action(db, handlers, request, by, config_settings(config)->retry.lease_ms)
-               : options_fail(rc, &err);
+    code = rc == RC_OK ? run_action(db, handlers, request, by) : options_fail(rc, &err);
     db_close(db);
     config_free(config);
     return code;

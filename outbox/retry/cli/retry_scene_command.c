@@ -265,10 +265,9 @@ bool scene_wait_text(const struct scene_wait *wait, struct buf *out)
 }
 
 /* The change is stored; is it in force? */
-static int await_processes(struct db *db, const struct retry_request *request, int64_t lease_ms)
+static int await_processes(struct db *db, const struct retry_request *request)
 {
-    struct scene_processes_mysql asked = {db, lease_ms};
-    struct scene_processes processes = scene_mysql_processes(&asked);
+    struct scene_processes processes = scene_mysql_processes(db);
     struct scene_wait wait;
     struct stop pause;
     struct buf out = {0};
@@ -303,7 +302,7 @@ static int await_processes(struct db *db, const struct retry_request *request, i
     return EXIT_UNAVAILABLE;
 }
 
-static int set_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
+static int set_scene(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
     struct buf policy = {0};
@@ -338,10 +337,10 @@ static int set_scene(struct db *db, const struct retry_request *request, int64_t
         return options_fail(rc, &err);
     printf("scene %s/%s %s\n", request->group, request->scene,
            changed ? "is set" : "was so before");
-    return await_processes(db, request, lease_ms);
+    return await_processes(db, request);
 }
 
-static int set_scene_paused(struct db *db, const struct retry_request *request, int64_t lease_ms)
+static int set_scene_paused(struct db *db, const struct retry_request *request)
 {
     bool pause = request->action == RETRY_PAUSE;
     struct err err = {0};
@@ -353,18 +352,18 @@ static int set_scene_paused(struct db *db, const struct retry_request *request, 
     printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
            pause ? (changed ? "is paused: running attempts end, no task begins" : "paused before")
                  : (changed ? "goes on" : "not paused"));
-    return await_processes(db, request, lease_ms);
+    return await_processes(db, request);
 }
 
-int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms)
+int retry_scene(struct db *db, const struct retry_request *request)
 {
     if (request->action == RETRY_SCENE_LIST)
         return list_scenes(db, request);
     if (request->action == RETRY_SCENE_SHOW)
         return show_scene(db, request);
     if (request->action == RETRY_SCENE_SET)
-        return set_scene(db, request, lease_ms);
-    return set_scene_paused(db, request, lease_ms);
+        return set_scene(db, request);
+    return set_scene_paused(db, request);
 }
 
 static enum rc put_note(void *ctx, const struct scene_row *row, struct err *err)

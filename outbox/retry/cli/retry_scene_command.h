@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* lease_ms: a retry process with an older heartbeat is dead. Returns an enum exit_code. */
-int retry_scene(struct db *db, const struct retry_request *request, int64_t lease_ms);
+/* Returns an enum exit_code. */
+int retry_scene(struct db *db, const struct retry_request *request);
 
 /* Appends a sentence for each scene that is paused or has an invalid policy. */
 enum rc retry_scene_notes(struct db *db, const char *group, const char *scene, struct buf *out,

@@ -210,7 +210,7 @@ static enum rc process_on_row(void *ctx, const struct db_row *row, struct err *e
 static enum rc each_process(void *ctx, int64_t change, scene_on_process on_process,
                             void *on_process_ctx, struct err *err)
 {
-    const struct scene_processes_mysql *processes = ctx;
+    struct db *db = ctx;
     struct process_query process_query = {on_process, on_process_ctx};
     struct buf sql = {0};
     enum rc rc;
@@ -218,17 +218,16 @@ static enum rc each_process(void *ctx, int64_t change, scene_on_process on_proce
     buf_print(&sql,
               "SELECT i.name, i.scene_change BETWEEN %lld AND c.number FROM instance i "
               "LEFT JOIN retry_scene_change c ON c.name = 'retry_scene' WHERE i.role = '" RETRY_ROLE
-              "' AND i.seen_at > UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND "
-              "AND i.seen_at < UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND "
+              "' AND i.seen_at > UTC_TIMESTAMP(3) - INTERVAL i.lease_ms * 1000 MICROSECOND "
+              "AND i.seen_at < UTC_TIMESTAMP(3) + INTERVAL i.lease_ms * 2000 MICROSECOND "
               "ORDER BY i.name LIMIT %d",
-              (long long)change, (long long)processes->lease_ms * 1000,
-              (long long)processes->lease_ms * 2000, SCENE_PROCESSES_MAX);
-    rc = db_query_buf(processes->db, &sql, process_on_row, &process_query, err);
+              (long long)change, SCENE_PROCESSES_MAX);
+    rc = db_query_buf(db, &sql, process_on_row, &process_query, err);
     buf_done(&sql);
     return rc;
 }
 
-struct scene_processes scene_mysql_processes(struct scene_processes_mysql *processes)
+struct scene_processes scene_mysql_processes(struct db *db)
 {
-    return (struct scene_processes){.ctx = processes, .each = each_process};
+    return (struct scene_processes){.ctx = db, .each = each_process};
 }

@@ -31,12 +31,8 @@ enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, con
 /* The number of the newest change. */
 enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err);
 
-/* The retry processes whose heartbeat is younger than lease_ms. Borrows db. */
-struct scene_processes_mysql {
-    struct db *db;
-    int64_t lease_ms;
-};
-
-struct scene_processes scene_mysql_processes(struct scene_processes_mysql *processes);
+/* The retry processes whose heartbeat is younger than the lease of their own settings, which it
+ * records. Borrows db. */
+struct scene_processes scene_mysql_processes(struct db *db);
 
 #endif
