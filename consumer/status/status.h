@@ -80,7 +80,7 @@ struct status_partition {
     char owner[STATUS_NAME_SIZE];
     int64_t epoch;
     int64_t updated_ms; /* age */
-    int64_t late;       /* records in the lag that are older than stale_ms */
+    int64_t late;       /* records in the lag that are older than stale_ms; or STATUS_UNKNOWN */
 };
 
 /* The retry queue, with the states of retry_task. */

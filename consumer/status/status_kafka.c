@@ -101,6 +101,26 @@ static void read_watermarks(struct status *status, rd_kafka_t *kafka)
     }
 }
 
+/* code: of the whole call. librdkafka 2.14 fails the call for the error of one partition, but does
+ * not document it, so that the partition's own error counts as well. */
+static void set_late(struct status *status, rd_kafka_resp_err_t code,
+                     const rd_kafka_topic_partition_t *answer)
+{
+    struct status_partition *one = status_partition_at(status, answer->topic, answer->partition);
+    int64_t young = answer->offset >= 0 ? answer->offset : one->high;
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+        rc = kafka_fail(&err, code, "kafka: no answer about the age of records");
+    else if (answer->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        rc = kafka_fail(&err, answer->err, "kafka: %s/%d: no answer about the age of records",
+                        one->topic, (int)one->partition);
+    one->late = rc == RC_OK ? status_lag(status, one) - (one->high - young) : STATUS_UNKNOWN;
+    if (rc != RC_OK)
+        status_fail(&status->kafka_fault, rc, &err);
+}
+
 /* Fills `late`. Asks each partition with a lag for its first record that is younger than stale_ms;
  * records before that one and not applied yet are late. */
 static void read_late(struct status *status, rd_kafka_t *kafka)
@@ -108,7 +128,6 @@ static void read_late(struct status *status, rd_kafka_t *kafka)
     int64_t from_ms = status->now_ms - status->stale_ms;
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
-    struct err err = {0};
 
     for (size_t i = 0; i < status->partition_count; i++)
         if (status_lag(status, &status->partitions[i]) > 0)
@@ -117,18 +136,8 @@ static void read_late(struct status *status, rd_kafka_t *kafka)
                 ->offset = from_ms > 0 ? from_ms : 0;
     if (list->cnt > 0)
         code = rd_kafka_offsets_for_times(kafka, list, TOTAL_MS);
-    for (int i = 0; code == RD_KAFKA_RESP_ERR_NO_ERROR && i < list->cnt; i++) {
-        const rd_kafka_topic_partition_t *one = &list->elems[i];
-        struct status_partition *partition =
-            status_partition_at(status, one->topic, one->partition);
-        int64_t young = one->offset >= 0 ? one->offset : partition->high;
-
-        if (one->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-            partition->late = status_lag(status, partition) - (partition->high - young);
-    }
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        status_fail(&status->kafka_fault,
-                    kafka_fail(&err, code, "kafka: no answer about the age of records"), &err);
+    for (int i = 0; i < list->cnt; i++)
+        set_late(status, code, &list->elems[i]);
     rd_kafka_topic_partition_list_destroy(list);
 }
 

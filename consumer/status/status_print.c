@@ -622,11 +622,11 @@ static json_t *partitions_json(const struct status *status)
         const struct status_partition *one = &status->partitions[i];
 
         append_json(&list,
-                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:I, s:o}", "topic",
+                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "topic",
                               one->topic, "partition", (int)one->partition, "next_offset",
                               number_json(one->next_offset), "low_watermark", number_json(one->low),
                               "high_watermark", number_json(one->high), "lag",
-                              number_json(status_lag(status, one)), "late", (json_int_t)one->late,
+                              number_json(status_lag(status, one)), "late", number_json(one->late),
                               "owner", text_json(one->owner), "epoch", (json_int_t)one->epoch,
                               "updated_age_ms", number_json(one->updated_ms)));
     }
