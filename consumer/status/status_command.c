@@ -136,9 +136,10 @@ int status_command(int argc, char **argv)
         .about = "Shows the progress of each stage and the instances that work on it. The first "
                  "line is ok, or lists the problems: servers that cannot be reached, work that "
                  "waits for longer than admin.stale_ms, keys and dead records that wait for an "
-                 "operator, roles without a live instance. If a server cannot be reached, its "
-                 "stages tell the error, the others are shown, and the exit code is 3; with "
-                 "--check it is 1 for every problem.",
+                 "operator, roles without a live instance. The exit code of the page is 0, also "
+                 "with problems; with --check it is 1 if there is one. A stage that cannot be read "
+                 "tells the error, the others are shown, and the exit code is 3 if a server cannot "
+                 "be reached, or else 1.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .sections = "mysql,sink",
