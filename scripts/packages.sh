@@ -21,7 +21,8 @@ packages_of() {
         ;;
     demo) echo curl jq procps python3 ;;
     test) echo python3 ;;
-    e2e) echo curl groff-base jq kcat openssl python3 python3-pymysql procps ;;
+    # mariadb-client has mariadb-dump.
+    e2e) echo curl groff-base jq kcat mariadb-client openssl python3 python3-pymysql procps ;;
     pip) echo python3-pip ;;
     languages)
         # A compiler or npm that is already on PATH stays the one we use.
