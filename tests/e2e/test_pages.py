@@ -492,6 +492,16 @@ class Alerts(unittest.TestCase):
                 labels = {label for words in used for label in words.split(", ")}
                 self.assertLessEqual(labels - {"job"}, set(self.series[name][0]))
 
+    def test_each_rule_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent(self):
+        cases = {case.split("\n", 1)[0]: case for case in
+                 page("tests/data/alerts_test.yml").split("\n    name: ")[1:]}
+        silent = set(re.findall(r"series: '(\w+)", cases["silent"]))
+        self.assertIn("exp_samples: []}", cases["silent"])
+        fired = set(re.findall(r'alertname="(\w+)"', "".join(cases.values())))
+        self.assertEqual(fired, {rule["alert"] for rule in self.rules})
+        self.assertEqual(silent, {re.search(r"tallybox_\w+", rule["expr"])[0]
+                                  for rule in self.rules})
+
     def test_the_table_of_operations_has_the_rules(self):
         table = "\n".join(alerts_table.table(self.rules))
         self.assertIn(f"<!-- alerts: made by scripts/alerts_table.py -->\n{table}\n<!--",
