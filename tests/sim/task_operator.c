@@ -100,6 +100,22 @@ static void scenes_toggle(struct sim *sim)
              scene - sim->tasks->scenes, scene->paused, 0);
 }
 
+/* A waiting task of a key whose busy one another transaction has locked; NULL: there is none. */
+static struct sim_task *find_waiting_behind_locked(struct task_tables *tables)
+{
+    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+        const struct sim_task *busy = &tables->tasks[id];
+
+        if (!busy->row.owner || busy->key == 0 || busy->old.state != TASK_RUNNING)
+            continue;
+        for (int64_t i = tables->first_live; i < tables->id_next; i++)
+            if (tables->tasks[i].key == busy->key && !tables->tasks[i].row.owner &&
+                tables->tasks[i].old.found && tables->tasks[i].old.state == TASK_WAITING)
+                return &tables->tasks[i];
+    }
+    return NULL;
+}
+
 /* Any task, or, because most depends on it, the head of a key. */
 static struct sim_task *choose(struct sim *sim)
 {
@@ -123,6 +139,11 @@ static void meddle(struct operator_process *person)
 
     if (sim_chance(sim, 100)) {
         scenes_toggle(sim);
+        return;
+    }
+    task = sim_chance(sim, 500) ? find_waiting_behind_locked(sim->tasks) : NULL;
+    if (task) {
+        act(person, task, ACTION_CANCEL, &err);
         return;
     }
     task = choose(sim);

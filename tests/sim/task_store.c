@@ -544,6 +544,9 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         if (!lost[i] && updates[i].end != TASK_END_PARK && updates[i].end != TASK_END_BLOCK)
             rc = task_wake(link, task_at(link, updates[i].id)->key, err);
+    /* A server may answer late: others claim and cancel tasks of the key before the COMMIT. */
+    if (rc == RC_OK && sim_chance(link->db->sim, link->db->sim->plan.hold))
+        sched_pause(&link->db->sim->sched, sim_between(link->db->sim, 1, 500));
     if (rc == RC_OK)
         rc = link_commit(link, err);
     if (rc != RC_OK)
