@@ -32,13 +32,16 @@ struct fixture {
 static void produce_records(struct fixture *fixture)
 {
     char value[] = "x";
+    rd_kafka_vu_t parts[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = TOPIC},
+        {.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = 0},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {value, 1}},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = NOW_MS - INT64_C(2) * STALE_MS},
+    };
 
     for (int i = 0; i < RECORDS; i++)
-        assert_int_equal(rd_kafka_producev(fixture->host, RD_KAFKA_V_TOPIC(TOPIC),
-                                           RD_KAFKA_V_PARTITION(0), RD_KAFKA_V_VALUE(value, 1),
-                                           RD_KAFKA_V_TIMESTAMP(NOW_MS - 2 * STALE_MS),
-                                           RD_KAFKA_V_END),
-                         RD_KAFKA_RESP_ERR_NO_ERROR);
+        assert_null(rd_kafka_produceva(fixture->host, parts, sizeof(parts) / sizeof(parts[0])));
     assert_int_equal(rd_kafka_flush(fixture->host, 10000), RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
