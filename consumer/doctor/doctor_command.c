@@ -222,9 +222,11 @@ static void check_schema(struct doctor *doctor, const struct settings *settings,
         doctor_add(doctor, DOCTOR_WARNING, "schema", "run doctor with the account of a role",
                    "the tables were not checked: the account may not read schema_history");
     else
-        doctor_add(doctor, DOCTOR_FAILED, "schema",
-                   "`tallybox migrate status` shows the tables, `tallybox migrate up` makes them",
-                   "%s", err.text);
+        doctor_add(
+            doctor, DOCTOR_FAILED, "schema",
+            "`tallybox migrate status` shows each migration, `tallybox migrate plan` what is "
+            "missing",
+            "%s", err.text);
 }
 
 static void check_kafka(struct doctor *doctor, const struct settings *settings,

@@ -121,8 +121,9 @@ static void read_scope(struct doctor_database *database, struct db *db)
     int64_t left_out = 0;
 
     database->outbox_only =
-        db_number(db, "SELECT COUNT(*) FROM schema_history WHERE state = 'left_out'", &left_out,
-                  NULL, NULL) == RC_OK &&
+        db_number(db,
+                  "SELECT COUNT(*) FROM schema_history WHERE state = 'left_out' AND side = 'votes'",
+                  &left_out, NULL, NULL) == RC_OK &&
         left_out > 0;
 }
 

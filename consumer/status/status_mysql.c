@@ -83,7 +83,8 @@ static enum rc schema_on_row(void *ctx, const struct db_row *row, struct err *er
     if (row->columns[1] && strcmp(row->columns[1], "applied") == 0)
         schema->version = db_column_i64(row, 0);
     else if (row->columns[1] && strcmp(row->columns[1], "left_out") == 0)
-        schema->outbox_only = true;
+        schema->outbox_only =
+            schema->outbox_only || (row->columns[3] && strcmp(row->columns[3], "votes") == 0);
     else
         copy_text(schema->unfinished, sizeof(schema->unfinished), row, 2);
     return RC_OK;
@@ -102,7 +103,8 @@ static void fill_schema(struct side *side, struct status_schema *schema, const c
     else
         snprintf(schema->place, sizeof(schema->place), "%.64s at %.160s:%" PRId64,
                  settings->database, settings->host, settings->port);
-    set_sql(side, "SELECT version, state, name FROM schema_history ORDER BY version LIMIT 10000");
+    set_sql(side,
+            "SELECT version, state, name, side FROM schema_history ORDER BY version LIMIT 10000");
     query_part(side, &schema->fault, schema_on_row, schema);
 }
 

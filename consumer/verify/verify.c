@@ -231,7 +231,8 @@ const struct verify_limit *verify_limit_at(size_t index, bool outbox_only)
         struct verify_limit limit;
         enum { EVERYWHERE, WITH_VOTES, OUTBOX_ONLY } where;
     } limits[] = {
-        {{"votes", "this installation has no vote tables: migrate up adds them"}, OUTBOX_ONLY},
+        {{"votes", "this installation has no vote tables: migrate up --with votes adds them"},
+         OUTBOX_ONLY},
         {{"kafka_records",
           "what Kafka holds: a row that the broker acknowledged counts as published, "
           "also if the topic has lost it since"},

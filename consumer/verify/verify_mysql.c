@@ -201,9 +201,10 @@ void verify_mysql_close(struct verify_mysql *verify)
 static enum rc read_scope(struct verify_mysql *verify, struct err *err)
 {
     int64_t left_out = 0;
-    enum rc rc = db_number(verify->db[VERIFY_WRITERS],
-                           "SELECT COUNT(*) FROM schema_history WHERE state = 'left_out'",
-                           &left_out, NULL, err);
+    enum rc rc =
+        db_number(verify->db[VERIFY_WRITERS],
+                  "SELECT COUNT(*) FROM schema_history WHERE state = 'left_out' AND side = 'votes'",
+                  &left_out, NULL, err);
 
     verify->outbox_only = rc == RC_OK && left_out > 0;
     return rc == RC_RETRY ? rc : RC_OK;

@@ -70,8 +70,11 @@ static enum rc init_state(const struct migrate *migrate, struct migrate_state *s
 struct reading {
     const struct migrate *migrate;
     struct migrate_state *state;
+    bool votes_begun; /* a migration of the votes has a row and is not left out */
 };
 
+/* The table may have rows of the other side, whose settings may name the same database
+ * differently, or which was in this database before [sink] named another one. */
 static bool is_ours(const struct migrate *migrate, const struct history_row *row)
 {
     for (unsigned side = MIGRATION_OUTBOX; side <= MIGRATION_SINK; side <<= 1) {
@@ -92,13 +95,22 @@ static enum migrate_progress progress_of_row(const struct history_row *row,
     return row->state == HISTORY_APPLIED ? MIGRATE_DONE : MIGRATE_HALF_WAY;
 }
 
+static void note_scope(struct reading *reading, const struct history_row *row)
+{
+    if (row->state == HISTORY_LEFT_OUT)
+        reading->state->votes_left_out = true;
+    else if (strcmp(row->side, migration_side_name(MIGRATION_OUTBOX)) != 0)
+        reading->votes_begun = true;
+}
+
 static enum rc on_state_row(void *ctx, const struct history_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct migrate_state *state = reading->state;
 
     (void)err;
-    state->outbox_only = state->outbox_only || row->state == HISTORY_LEFT_OUT;
+    if (is_ours(reading->migrate, row))
+        note_scope(reading, row);
     for (size_t i = 0; i < state->count; i++) {
         struct migrate_entry *entry = &state->entries[i];
 
@@ -108,21 +120,22 @@ static enum rc on_state_row(void *ctx, const struct history_row *row, struct err
         entry->progress = progress_of_row(row, entry->migration);
         return RC_OK;
     }
-    /* The table may have rows of the other side, whose settings may name the same database
-     * differently. */
     if (is_ours(reading->migrate, row) && row->version > state->newer)
         state->newer = row->version;
     return RC_OK;
 }
 
-/* A migration that a later version of this program brings for the votes is left out, too. */
-static void leave_out_votes(struct migrate_state *state)
+/* What is left out stays so until migrate_up() with MIGRATE_ALL has begun the first of it; then all
+ * of it is pending, also for a later run. A migration that a later version of this program brings
+ * for the votes is left out, too. */
+static void set_left_out(struct migrate_state *state)
 {
     for (size_t i = 0; i < state->count; i++) {
         struct migrate_entry *entry = &state->entries[i];
 
-        if (entry->progress == MIGRATE_PENDING && entry->migration->side != MIGRATION_OUTBOX)
-            entry->progress = MIGRATE_LEFT_OUT;
+        if (entry->migration->side != MIGRATION_OUTBOX &&
+            (entry->progress == MIGRATE_PENDING || entry->progress == MIGRATE_LEFT_OUT))
+            entry->progress = state->outbox_only ? MIGRATE_LEFT_OUT : MIGRATE_PENDING;
     }
 }
 
@@ -146,15 +159,16 @@ enum rc migrate_state_read(const struct migrate *migrate, struct migrate_state *
                            struct err *err)
 {
     const struct migrate_store *store = migrate->store;
-    struct reading reading = {migrate, state};
+    struct reading reading = {migrate, state, false};
     enum rc rc = init_state(migrate, state, err);
 
     if (rc == RC_OK)
         rc = store->find_database(store->ctx, &state->has_database, err);
     if (rc == RC_OK && state->has_database)
         rc = store->read_history(store->ctx, &state->has_history, on_state_row, &reading, err);
-    if (rc == RC_OK && state->outbox_only)
-        leave_out_votes(state);
+    state->outbox_only = state->votes_left_out && !reading.votes_begun;
+    if (rc == RC_OK)
+        set_left_out(state);
     set_versions(state);
     return rc;
 }
@@ -208,6 +222,17 @@ enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_
                             migrate->place, state->version, state->needs);
     }
     return RC_OK;
+}
+
+bool migrate_state_has_outbox(const struct migrate_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->migration->side == MIGRATION_OUTBOX && entry->progress != MIGRATE_DONE)
+            return false;
+    }
+    return state->votes_left_out;
 }
 
 static void tell_progress(const struct migrate *migrate, enum migrate_event event,
@@ -476,16 +501,19 @@ static enum rc explain_taken_outbox(const struct migrate *migrate, struct taken_
 static enum rc refuse_taken_names(const struct migrate *migrate, const struct taken_names *taken,
                                   struct err *err)
 {
+    static const char *const options[] = {[MIGRATE_RECORDED] = "",
+                                          [MIGRATE_OUTBOX] = " --only outbox",
+                                          [MIGRATE_ALL] = " --with votes"};
     const char *votes = ", leave the votes out (`tallybox migrate up --only outbox`)";
 
     return err_fail(
         err, RC_FATAL, 0,
         "%s already has tables that tallybox makes: %s%s%s; nothing was changed: "
         "rename them%s, or give tallybox another database; if tallybox made them, run "
-        "`tallybox migrate baseline`",
+        "`tallybox migrate baseline%s`",
         migrate->place, taken->list, taken->cut ? " and more" : "",
         taken->foreign_outbox ? " (not a tallybox outbox table: outbox has no column seq)" : "",
-        taken->needed || migrate->scope == MIGRATE_OUTBOX ? "" : votes);
+        taken->needed || migrate->scope != MIGRATE_RECORDED ? "" : votes, options[migrate->scope]);
 }
 
 /* All names first: a table of the application must not stop a run half-way. */

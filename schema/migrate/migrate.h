@@ -47,9 +47,9 @@ typedef void (*migrate_on_event)(void *ctx, enum migrate_event event,
 
 /* Which migrations migrate_up() and migrate_baseline() apply. */
 enum migrate_scope {
-    MIGRATE_ALL,
-    MIGRATE_OUTBOX,   /* those of the outbox and the retry queue; records the others as left out */
     MIGRATE_RECORDED, /* as MIGRATE_OUTBOX if the history says so, else all */
+    MIGRATE_OUTBOX,   /* those of the outbox and the retry queue; records the others as left out */
+    MIGRATE_ALL,      /* also those that the history records as left out */
 };
 
 struct migrate {
@@ -81,7 +81,8 @@ struct migrate_entry {
 struct migrate_state {
     bool has_database;
     bool has_history;
-    bool outbox_only; /* the history records that the sides votes and sink were left out */
+    bool votes_left_out; /* the history records that migrations of the votes were left out */
+    bool outbox_only;    /* all of them: migrate_up() has begun none since */
     struct migrate_entry *entries; /* one per migration of its sides, in order */
     size_t count;
     int version; /* the last one that is done, with all before it that are not left out; 0: none */
@@ -99,10 +100,14 @@ enum rc migrate_state_check(const struct migrate *migrate, const struct migrate_
                             struct err *err);
 
 /* Whether this program can work on the schema, or, in a database that has only the outbox, on that
- * part. If not, RC_RETRY, because that may change: err names
- * the version, the required one and what to do. */
+ * part. If not, RC_RETRY, because that may change: err names the version, the required one and what
+ * to do. */
 enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_state *state,
                             struct err *err);
+
+/* Whether everything that relay and retry need is there, in a database to which migrate_up() is
+ * adding the votes that were left out. */
+bool migrate_state_has_outbox(const struct migrate_state *state);
 
 /* Whether migrate_up() would run the migration of the entry, up to version `to`. */
 bool migrate_is_due(const struct migrate *migrate, const struct migrate_state *state,

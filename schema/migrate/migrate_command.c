@@ -31,6 +31,15 @@ static const char *describe_scope(const struct migrate_state *state)
     return state->outbox_only ? ", with the outbox only" : "";
 }
 
+/* Whether the tables of [sink] are left out, too. state: of [mysql]. */
+static void note_left_out(struct run *run, const struct migrate_state *state)
+{
+    enum migrate_scope scope = run->migrate.scope;
+
+    run->sink_left_out =
+        scope == MIGRATE_OUTBOX || (scope == MIGRATE_RECORDED && state->outbox_only);
+}
+
 static void print_text(struct run *run)
 {
     if (run->report.text.len > 0)
@@ -70,7 +79,7 @@ static enum rc print_status(struct run *run, bool *good, struct err *err)
         if (*good)
             err_set(&reason, "%s has schema version %d%s: up to date", run->migrate.place,
                     state.version, describe_scope(&state));
-        run->sink_left_out = state.outbox_only;
+        note_left_out(run, &state);
         migrate_report_outcome(&run->report, *good, state.version, "%s", reason.text);
         migrate_report_state(&run->report, &state);
     }
@@ -105,6 +114,7 @@ static enum rc plan_steps(struct run *run, bool *good, struct err *err)
     enum rc rc = migrate_state_read(&run->migrate, &state, err);
 
     *good = true;
+    note_left_out(run, &state);
     if (rc == RC_OK)
         rc = print_plan(run, &state, err);
     migrate_state_done(&state);
@@ -117,6 +127,7 @@ static enum rc print_conclusion(struct run *run, const char *words, struct err *
     struct migrate_state state = {0};
     enum rc rc = migrate_state_read(&run->migrate, &state, err);
 
+    note_left_out(run, &state);
     if (rc == RC_OK)
         migrate_report_outcome(&run->report, true, state.version, "%s %s %d%s", run->migrate.place,
                                words, state.version, describe_scope(&state));
@@ -162,7 +173,7 @@ static enum rc verify_shape(struct run *run, bool *good, struct err *err)
 
     if (rc == RC_OK && state.has_database)
         rc = migrate_verify(&run->migrate, &state, on_drift, run, &drifts, err);
-    run->sink_left_out = state.outbox_only;
+    note_left_out(run, &state);
     if (rc == RC_OK)
         print_verify_outcome(run, &state, drifts, good);
     migrate_state_done(&state);
@@ -260,8 +271,6 @@ static int on_targets(struct run *run, const struct action *action, const struct
     size_t count = migrate_targets(settings, targets);
     int code = EXIT_DONE;
 
-    if (run->migrate.scope == MIGRATE_OUTBOX)
-        count = 1;
     for (size_t i = 0; i < count && !run->sink_left_out && (code == EXIT_DONE || !action->changes);
          i++) {
         struct err err = {0};
@@ -291,6 +300,7 @@ struct request {
     int64_t to;
     int64_t wait_s;
     const char *only;
+    const char *with;
     const char *role;
     bool create_user;
 };
@@ -410,13 +420,17 @@ static int run_action(const struct options *options, struct run *run, const stru
 static const char *find_request_fault(const struct request *request)
 {
     bool is_grants = request->action == ACTION_GRANTS;
-    bool takes_only = request->action == ACTION_UP || request->action == ACTION_PLAN ||
-                      request->action == ACTION_BASELINE || is_grants;
+    bool takes_scope = request->action == ACTION_UP || request->action == ACTION_PLAN ||
+                       request->action == ACTION_BASELINE;
 
     if (request->to < 0 || request->to > INT_MAX || request->wait_s < 0 || request->wait_s > 86400)
         return "expected --to from 1 and --wait from 0 to 86400";
-    if (request->only && (strcmp(request->only, "outbox") != 0 || !takes_only))
+    if (request->only && (strcmp(request->only, "outbox") != 0 || !(takes_scope || is_grants)))
         return "--only outbox is for up, plan, baseline and grants";
+    if (request->with && (strcmp(request->with, "votes") != 0 || !takes_scope))
+        return "--with votes is for up, plan and baseline";
+    if (request->only && request->with)
+        return "--only outbox and --with votes exclude each other";
     if ((request->role || request->create_user) && !is_grants)
         return "--role and --create-user are for grants";
     if (request->create_user && !request->role)
@@ -430,8 +444,8 @@ static const char about[] =
     "If a table of another program has the name of one of the tables, up changes nothing.\n\n"
     "--only outbox leaves out vote_state, vote_count and the tables of [sink]: the vote log, "
     "totals, progress, dead records and remarks. The history records it: "
-    "relay and retry run, status and verify expect no vote tables, and --migrate adds none. A "
-    "later `migrate up` without it adds them.\n\n"
+    "relay and retry run, status and verify expect no vote tables, and neither a later `migrate "
+    "up` nor --migrate adds them. `migrate up --with votes` does.\n\n"
     "grants --role ROLE --create-user is SQL for an administrator's client. The account gets the "
     "password of the settings if mysql.user is the account's name, else a new one, which is "
     "printed on standard error. The role migrate comes before `migrate up`; the others come "
@@ -446,12 +460,19 @@ static const char examples[] = "Examples:\n"
                                "  tallybox migrate grants --role relay --create-user | mariadb\n"
                                "  tallybox migrate verify --json\n";
 
+static enum migrate_scope choose_scope(const struct request *request)
+{
+    if (request->only)
+        return MIGRATE_OUTBOX;
+    return request->with ? MIGRATE_ALL : MIGRATE_RECORDED;
+}
+
 static int run_request(const struct options *options, const struct request *request)
 {
     struct run run = {
         .to = request->to > 0 ? (int)request->to : MIGRATION_NEWEST,
         .migrate = {.set = &migration_set_ours,
-                    .scope = request->only ? MIGRATE_OUTBOX : MIGRATE_ALL,
+                    .scope = choose_scope(request),
                     .lock_wait_ms = request->wait_s * 1000,
                     .on_event = on_event},
     };
@@ -472,6 +493,8 @@ int migrate_command(int argc, char **argv)
         {"json", OPTION_FLAG, &request.json, NULL, "print one JSON object"},
         {"only", OPTION_TEXT, &request.only, "outbox",
          "up, plan, baseline, grants: the outbox and the retry queue without the vote tables"},
+        {"with", OPTION_TEXT, &request.with, "votes",
+         "up, plan, baseline: also the vote tables that --only outbox left out"},
         {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account"},
         {"create-user", OPTION_FLAG, &request.create_user, NULL,
          "grants --role: create the account, too"},
@@ -527,26 +550,28 @@ static void log_progress(void *ctx, enum migrate_event event, const struct migra
 
 /* What the gate finds in a database. */
 struct gate_view {
-    bool behind; /* migrating would help */
-    bool outbox_only;
+    bool behind;      /* migrating would help */
+    bool outbox_only; /* as relay and retry see it: also while vote tables are added */
 };
 
-static enum rc check_schema(const struct migrate *migrate, struct gate_view *view, struct err *err)
+static enum rc check_schema(const struct migrate *migrate, bool needs_votes, struct gate_view *view,
+                            struct err *err)
 {
     struct migrate_state state = {0};
     enum rc rc = migrate_state_read(migrate, &state, err);
 
     if (rc == RC_OK) {
         view->behind = migrate_state_check(migrate, &state, NULL) == RC_OK;
-        view->outbox_only = state.outbox_only;
-        rc = migrate_state_judge(migrate, &state, err);
+        view->outbox_only = state.outbox_only || (!needs_votes && migrate_state_has_outbox(&state));
+        if (needs_votes || !view->behind || !migrate_state_has_outbox(&state))
+            rc = migrate_state_judge(migrate, &state, err);
     }
     migrate_state_done(&state);
     return rc;
 }
 
-static enum rc run_with_store(struct migrate_target *target, bool up, struct gate_view *view,
-                              struct err *err)
+static enum rc run_with_store(struct migrate_target *target, bool up, bool needs_votes,
+                              struct gate_view *view, struct err *err)
 {
     struct migrate migrate = {
         .set = &migration_set_ours,
@@ -564,7 +589,8 @@ static enum rc run_with_store(struct migrate_target *target, bool up, struct gat
     if (rc == RC_OK) {
         migrate.event_ctx = target;
         migrate.store = migrate_mysql_store(mysql);
-        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err) : check_schema(&migrate, view, err);
+        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err)
+                : check_schema(&migrate, needs_votes, view, err);
     }
     migrate_mysql_close(mysql);
     return rc;
@@ -580,17 +606,18 @@ static enum rc check_gate(const struct settings *settings, bool migrate, bool ne
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         struct gate_view view = {0};
 
-        rc = run_with_store(&targets[i], false, &view, err);
+        rc = run_with_store(&targets[i], false, needs_votes, &view, err);
         if (rc == RC_RETRY && view.behind && migrate)
-            rc = run_with_store(&targets[i], true, &view, err);
+            rc = run_with_store(&targets[i], true, needs_votes, &view, err);
         if (rc != RC_OK || !view.outbox_only)
             continue;
         if (!needs_votes)
             return RC_OK;
-        rc = err_fail(err, RC_RETRY, 0,
-                      "%s has the outbox only, without the tables for votes: run `tallybox migrate "
-                      "up` to add them, or start only `tallybox relay` and `tallybox retry`",
-                      targets[i].place);
+        rc = err_fail(
+            err, RC_RETRY, 0,
+            "%s has the outbox only, without the tables for votes: run `tallybox migrate "
+            "up --with votes` to add them, or start only `tallybox relay` and `tallybox retry`",
+            targets[i].place);
     }
     return rc;
 }

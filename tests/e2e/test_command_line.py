@@ -75,6 +75,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("retry", "list", "--biz"), ["--biz-no"])
         self.assertEqual(self.complete("retry", "list", "--biz-no", ""), [])
         self.assertEqual(self.complete("migrate", "base"), ["baseline"])
+        self.assertEqual(self.complete("migrate", "up", "--wi"), ["--with"])
         self.assertEqual(self.complete("dead", "repl"), ["replay"])
 
     def test_pages_list_actions_with_their_arguments(self):

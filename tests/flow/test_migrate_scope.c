@@ -95,7 +95,8 @@ static void only_outbox_again_takes_no_lock(void **state)
     fake_done(&fake);
 }
 
-/* A role with --migrate must not complete a run of `up --only outbox` with vote tables. */
+/* A later `up`, or a role with --migrate, must not complete a run of `up --only outbox` with vote
+ * tables. */
 static void a_killed_run_is_completed_as_it_was_begun(void **state)
 {
     (void)state;
@@ -113,7 +114,7 @@ static void a_killed_run_is_completed_as_it_was_begun(void **state)
     }
 }
 
-static void a_later_up_adds_the_vote_tables(void **state)
+static void the_vote_tables_are_added_when_they_are_asked_for(void **state)
 {
     (void)state;
     for (int at = 1; at < CALLS_MAX; at++) {
@@ -128,6 +129,95 @@ static void a_later_up_adds_the_vote_tables(void **state)
         up_works(&fake, MIGRATE_RECORDED);
         fake_done(&fake);
     }
+}
+
+#define FOURTH "-- side: sink\nCREATE TABLE d (z INT NULL)" FAKE_OPTIONS
+
+/* The migrations of the fake and one more for votes. */
+static struct migration more_list[4];
+static const struct migration_set more_set = {
+    more_list, 4, FAKE_BYTES("CREATE TABLE schema_history (version INT NOT NULL)" FAKE_OPTIONS)};
+
+static enum rc up_more(struct fake *fake, enum migrate_scope scope)
+{
+    const struct migration fourth = {4, "0004_fourth", MIGRATION_SINK, "dddd", FAKE_BYTES(FOURTH)};
+    struct migrate migrate = fake_migrate(fake, FAKE_BOTH);
+
+    memcpy(more_list, fake_set.list, fake_set.count * sizeof(more_list[0]));
+    more_list[3] = fourth;
+    migrate.set = &more_set;
+    migrate.scope = scope;
+    return migrate_up(&migrate, MIGRATION_NEWEST, NULL);
+}
+
+/* Once a vote table is begun, a later `up` or a role with --migrate completes them. */
+static void a_killed_run_that_adds_them_is_completed_by_any_later_one(void **state)
+{
+    int killed_between = 0;
+
+    (void)state;
+    for (int at = 1; at < CALLS_MAX; at++) {
+        struct fake fake;
+        bool begun;
+
+        fake_init(&fake);
+        assert_int_equal(up_more(&fake, MIGRATE_OUTBOX), RC_OK);
+        assert_outbox_only(&fake);
+        fake_restart(&fake, at % 2 ? TROUBLE_DIES_BEFORE : TROUBLE_DIES_AFTER, at);
+        up_more(&fake, MIGRATE_ALL);
+        begun = fake_row(&fake, 2)->state != HISTORY_LEFT_OUT;
+        killed_between += begun && !has_table(&fake, "d");
+        fake_restart(&fake, TROUBLE_NONE, 0);
+        assert_int_equal(up_more(&fake, MIGRATE_RECORDED), RC_OK);
+        assert_int_equal(has_table(&fake, "b"), begun);
+        assert_int_equal(has_table(&fake, "d"), begun);
+        assert_int_equal(fake_row(&fake, 4)->state, begun ? HISTORY_APPLIED : HISTORY_LEFT_OUT);
+        fake_done(&fake);
+    }
+    assert_in_range(killed_between, 3, CALLS_MAX);
+}
+
+/* Relay and retry go on while the vote tables are added, and others wait for them. */
+static void the_outbox_is_complete_while_vote_tables_are_added(void **state)
+{
+    struct fake fake;
+    struct migrate migrate;
+    struct migrate_state reached = {0};
+
+    (void)state;
+    fake_init(&fake);
+    assert_int_equal(up_more(&fake, MIGRATE_OUTBOX), RC_OK);
+    fake_row(&fake, 2)->state = HISTORY_RUNNING;
+    fake_restart(&fake, TROUBLE_NONE, 0);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
+    migrate.set = &more_set;
+    assert_int_equal(migrate_state_read(&migrate, &reached, NULL), RC_OK);
+    assert_false(reached.outbox_only);
+    assert_true(migrate_state_has_outbox(&reached));
+    assert_int_equal(migrate_state_judge(&migrate, &reached, NULL), RC_RETRY);
+    fake_row(&fake, 3)->state = HISTORY_RUNNING;
+    assert_int_equal(migrate_state_read(&migrate, &reached, NULL), RC_OK);
+    assert_false(migrate_state_has_outbox(&reached));
+    migrate_state_done(&reached);
+    fake_done(&fake);
+}
+
+/* A history of a time when one database had both sides: the other side does not count. */
+static void what_was_left_out_for_another_database_does_not_count(void **state)
+{
+    struct fake fake;
+    struct migrate migrate;
+    struct migrate_state reached = {0};
+
+    (void)state;
+    fake_init(&fake);
+    up_works(&fake, MIGRATE_OUTBOX);
+    fake_restart(&fake, TROUBLE_NONE, 0);
+    migrate = fake_migrate(&fake, MIGRATION_OUTBOX);
+    assert_int_equal(migrate_state_read(&migrate, &reached, NULL), RC_OK);
+    assert_false(reached.outbox_only);
+    migrate_state_done(&reached);
+    fake_done(&fake);
 }
 
 static void without_a_record_everything_is_made(void **state)
@@ -171,23 +261,44 @@ static void a_table_that_would_be_left_out_is_not_in_the_way(void **state)
     fake_done(&fake);
 }
 
+static void ignore_drift(void *ctx, const struct shape_drift *drift)
+{
+    (void)ctx;
+    (void)drift;
+}
+
+static enum rc baseline(struct fake *fake, enum migrate_scope scope, size_t *drifts)
+{
+    struct migrate migrate = fake_migrate(fake, FAKE_BOTH);
+    struct err err = {0};
+
+    migrate.scope = scope;
+    return migrate_baseline(&migrate, MIGRATION_NEWEST, ignore_drift, NULL, drifts, &err);
+}
+
 static void a_baseline_may_have_only_the_outbox(void **state)
 {
     struct fake fake;
-    struct migrate migrate;
-    struct err err = {0};
     size_t drifts = 1;
 
     (void)state;
     fake_init(&fake);
     fake_make(&fake, "CREATE TABLE a (x BIGINT NOT NULL, KEY ix (x)) ENGINE = InnoDB");
-    migrate = fake_migrate(&fake, FAKE_BOTH);
-    migrate.scope = MIGRATE_OUTBOX;
-    assert_int_equal(migrate_baseline(&migrate, MIGRATION_NEWEST, NULL, NULL, &drifts, &err),
-                     RC_OK);
+    assert_int_equal(baseline(&fake, MIGRATE_OUTBOX, &drifts), RC_OK);
     assert_int_equal(drifts, 0);
     assert_outbox_only(&fake);
     assert_true(fake_row(&fake, 1)->baseline);
+    /* Again: the vote tables, which are not there, are not expected unless they are asked for. */
+    assert_int_equal(baseline(&fake, MIGRATE_RECORDED, &drifts), RC_OK);
+    assert_int_equal(drifts, 0);
+    assert_outbox_only(&fake);
+    assert_int_equal(baseline(&fake, MIGRATE_ALL, &drifts), RC_OK);
+    assert_int_equal(drifts, 1);
+    assert_outbox_only(&fake);
+    fake_make(&fake, "CREATE TABLE b (z INT NULL) ENGINE = InnoDB");
+    assert_int_equal(baseline(&fake, MIGRATE_ALL, &drifts), RC_OK);
+    assert_int_equal(drifts, 0);
+    assert_complete(&fake);
     fake_done(&fake);
 }
 
@@ -197,7 +308,10 @@ int main(void)
         cmocka_unit_test(only_outbox_is_made_recorded_and_ready),
         cmocka_unit_test(only_outbox_again_takes_no_lock),
         cmocka_unit_test(a_killed_run_is_completed_as_it_was_begun),
-        cmocka_unit_test(a_later_up_adds_the_vote_tables),
+        cmocka_unit_test(the_vote_tables_are_added_when_they_are_asked_for),
+        cmocka_unit_test(a_killed_run_that_adds_them_is_completed_by_any_later_one),
+        cmocka_unit_test(the_outbox_is_complete_while_vote_tables_are_added),
+        cmocka_unit_test(what_was_left_out_for_another_database_does_not_count),
         cmocka_unit_test(without_a_record_everything_is_made),
         cmocka_unit_test(vote_tables_that_exist_are_not_left_out),
         cmocka_unit_test(a_table_that_would_be_left_out_is_not_in_the_way),
