@@ -235,6 +235,24 @@ bool migrate_state_has_outbox(const struct migrate_state *state)
     return state->votes_left_out;
 }
 
+/* The first migration of the votes that was begun, or NULL. */
+static const struct migrate_entry *find_votes(const struct migrate_state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        const struct migrate_entry *entry = &state->entries[i];
+
+        if (entry->migration->side != MIGRATION_OUTBOX && entry->progress != MIGRATE_PENDING &&
+            entry->progress != MIGRATE_LEFT_OUT)
+            return entry;
+    }
+    return NULL;
+}
+
+bool migrate_state_has_votes(const struct migrate_state *state)
+{
+    return find_votes(state) != NULL;
+}
+
 static void tell_progress(const struct migrate *migrate, enum migrate_event event,
                           const struct migration *migration, size_t done, size_t statements)
 {
@@ -498,13 +516,14 @@ static enum rc explain_taken_outbox(const struct migrate *migrate, struct taken_
     return rc;
 }
 
-static enum rc refuse_taken_names(const struct migrate *migrate, const struct taken_names *taken,
-                                  struct err *err)
+static enum rc refuse_taken_names(const struct migrate *migrate, const struct migrate_state *state,
+                                  const struct taken_names *taken, struct err *err)
 {
     static const char *const options[] = {[MIGRATE_RECORDED] = "",
                                           [MIGRATE_OUTBOX] = " --only outbox",
                                           [MIGRATE_ALL] = " --with votes"};
-    const char *votes = ", leave the votes out (`tallybox migrate up --only outbox`)";
+    bool may_leave_out = !taken->needed && migrate->scope == MIGRATE_RECORDED &&
+                         !migrate->has_votes && !migrate_state_has_votes(state);
 
     return err_fail(
         err, RC_FATAL, 0,
@@ -513,7 +532,8 @@ static enum rc refuse_taken_names(const struct migrate *migrate, const struct ta
         "`tallybox migrate baseline%s`",
         migrate->place, taken->list, taken->cut ? " and more" : "",
         taken->foreign_outbox ? " (not a tallybox outbox table: outbox has no column seq)" : "",
-        taken->needed || migrate->scope != MIGRATE_RECORDED ? "" : votes, options[migrate->scope]);
+        may_leave_out ? ", leave the votes out (`tallybox migrate up --only outbox`)" : "",
+        options[migrate->scope]);
 }
 
 /* All names first: a table of the application must not stop a run half-way. */
@@ -530,7 +550,7 @@ static enum rc check_names(const struct migrate *migrate, const struct migrate_s
     if (rc == RC_OK && taken.list[0])
         rc = explain_taken_outbox(migrate, &taken, err);
     if (rc == RC_OK && taken.list[0])
-        rc = refuse_taken_names(migrate, &taken, err);
+        rc = refuse_taken_names(migrate, state, &taken, err);
     return rc;
 }
 
@@ -538,16 +558,22 @@ static enum rc check_names(const struct migrate *migrate, const struct migrate_s
 static enum rc check_scope(const struct migrate *migrate, const struct migrate_state *state,
                            struct err *err)
 {
-    for (size_t i = 0; migrate->scope == MIGRATE_OUTBOX && i < state->count; i++) {
-        const struct migrate_entry *entry = &state->entries[i];
+    const struct migrate_entry *votes = find_votes(state);
 
-        if (entry->migration->side != MIGRATION_OUTBOX && entry->progress != MIGRATE_PENDING &&
-            entry->progress != MIGRATE_LEFT_OUT)
-            return err_fail(err, RC_FATAL, 0,
-                            "%s has vote tables already (migration %s): run without --only outbox",
-                            migrate->place, entry->migration->name);
-    }
-    return RC_OK;
+    if (migrate->scope != MIGRATE_OUTBOX || !votes)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "%s has vote tables already (migration %s): run without --only outbox",
+                    migrate->place, votes->migration->name);
+}
+
+/* Under the lock: another runner makes tables between the two looks. */
+static enum rc check_begin(const struct migrate *migrate, const struct migrate_state *state, int to,
+                           struct err *err)
+{
+    enum rc rc = check_scope(migrate, state, err);
+
+    return rc == RC_OK ? check_names(migrate, state, to, err) : rc;
 }
 
 /* Invariant: this precedes the first migration, so that a run which is killed later is completed as
@@ -603,9 +629,7 @@ static enum rc migrate_locked(const struct migrate *migrate, int to, struct err 
     enum rc rc = read_sound(migrate, &state, err);
 
     if (rc == RC_OK)
-        rc = check_scope(migrate, &state, err);
-    if (rc == RC_OK)
-        rc = check_names(migrate, &state, to, err);
+        rc = check_begin(migrate, &state, to, err);
     if (rc == RC_OK)
         rc = make_history(migrate, &state, err);
     if (rc == RC_OK)
@@ -616,6 +640,25 @@ static enum rc migrate_locked(const struct migrate *migrate, int to, struct err 
     }
     migrate_state_done(&state);
     return rc;
+}
+
+enum rc migrate_admit(const struct migrate *migrate, int to, struct migrate_state *state,
+                      struct err *err)
+{
+    const struct migrate_store *store = migrate->store;
+    enum rc rc = read_sound(migrate, state, err);
+
+    if (rc != RC_OK || !state->has_database || !has_due(migrate, state, to))
+        return rc;
+    rc = store->lock(store->ctx, migrate->lock_wait_ms, err);
+    if (rc != RC_OK)
+        return rc;
+    migrate_state_done(state);
+    rc = read_sound(migrate, state, err);
+    if (rc == RC_OK)
+        rc = check_begin(migrate, state, to, err);
+    store->unlock(store->ctx);
+    return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
 enum rc migrate_up(const struct migrate *migrate, int to, struct err *err)

@@ -58,6 +58,7 @@ struct migrate {
     unsigned sides;    /* enum migration_side, or-ed: what this database is for */
     const char *place; /* "database tallybox at 127.0.0.1:3306" */
     enum migrate_scope scope;
+    bool has_votes; /* another database of the installation has vote tables */
     int64_t lock_wait_ms;
     migrate_on_event on_event; /* may be NULL */
     void *event_ctx;
@@ -109,9 +110,19 @@ enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_
  * adding the votes that were left out. */
 bool migrate_state_has_outbox(const struct migrate_state *state);
 
+/* Whether vote tables are there, which cannot be left out any more. */
+bool migrate_state_has_votes(const struct migrate_state *state);
+
 /* Whether migrate_up() would run the migration of the entry, up to version `to`. */
 bool migrate_is_due(const struct migrate *migrate, const struct migrate_state *state,
                     const struct migrate_entry *entry, int to);
+
+/* Whether migrate_up() could begin, up to version `to`. Takes the lock if something is due, and
+ * changes nothing. An installation with two databases asks this of both before it changes the
+ * first. Zero the state before and migrate_state_done() it, as for migrate_state_read(). RC_RETRY,
+ * RC_FATAL: as migrate_up(). */
+enum rc migrate_admit(const struct migrate *migrate, int to, struct migrate_state *state,
+                      struct err *err);
 
 /* Creates the database if it is missing and applies the due migrations, up to version `to`. If a
  * table that they make exists already, nothing is changed, and err names it: RC_FATAL. RC_RETRY:

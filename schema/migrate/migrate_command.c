@@ -135,6 +135,20 @@ static enum rc print_conclusion(struct run *run, const char *words, struct err *
     return rc;
 }
 
+/* Before the first of two databases is changed, so that a fault in the second one leaves no half of
+ * an installation. */
+static enum rc check_up(struct run *run, bool *good, struct err *err)
+{
+    struct migrate_state state = {0};
+    enum rc rc = migrate_admit(&run->migrate, run->to, &state, err);
+
+    *good = true;
+    note_left_out(run, &state);
+    run->migrate.has_votes = run->migrate.has_votes || migrate_state_has_votes(&state);
+    migrate_state_done(&state);
+    return rc;
+}
+
 static enum rc apply_up(struct run *run, bool *good, struct err *err)
 {
     enum rc rc = migrate_up(&run->migrate, run->to, err);
@@ -222,11 +236,12 @@ static const struct option_action option_actions[ACTION_COUNT] = {
 /* How an action runs on a database. grants needs none. */
 static const struct action {
     action_run run;
-    bool changes; /* takes the lock; an error ends the run before the next database */
+    bool changes;     /* takes the lock; an error ends the run before the next database */
+    action_run check; /* runs first on each of two databases; NULL: nothing does */
 } actions[ACTION_COUNT] = {
-    [ACTION_UP] = {apply_up, true},           [ACTION_STATUS] = {print_status, false},
-    [ACTION_PLAN] = {plan_steps, false},      [ACTION_VERIFY] = {verify_shape, false},
-    [ACTION_BASELINE] = {set_baseline, true},
+    [ACTION_UP] = {apply_up, true, check_up},       [ACTION_STATUS] = {print_status, false, NULL},
+    [ACTION_PLAN] = {plan_steps, false, NULL},      [ACTION_VERIFY] = {verify_shape, false, NULL},
+    [ACTION_BASELINE] = {set_baseline, true, NULL},
 };
 
 /* Returns ACTION_COUNT if there is no such action; stderr names it. */
@@ -246,7 +261,8 @@ static enum action_id find_action(const char *name)
     return ACTION_COUNT;
 }
 
-static enum rc on_target(struct run *run, const struct action *action, bool *good, struct err *err)
+static enum rc on_target(struct run *run, const struct action *action, action_run act, bool *good,
+                         struct err *err)
 {
     const struct mysql_settings *settings = run->target->settings;
     struct migrate_mysql *mysql = NULL;
@@ -258,10 +274,40 @@ static enum rc on_target(struct run *run, const struct action *action, bool *goo
         run->migrate.store = migrate_mysql_store(mysql);
         run->migrate.sides = run->target->sides;
         run->migrate.place = run->target->place;
-        rc = action->run(run, good, err);
+        rc = act(run, good, err);
     }
     migrate_mysql_close(mysql);
     return rc;
+}
+
+/* The exit code of one database. */
+static int end_target(struct run *run, enum rc rc, bool good, const struct err *err)
+{
+    if (rc != RC_OK && run->report.databases)
+        migrate_report_outcome(&run->report, false, 0, "%s", err->text);
+    print_text(run);
+    if (rc != RC_OK)
+        return options_fail(rc, err);
+    return good ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int check_targets(struct run *run, const struct action *action,
+                         const struct migrate_target *targets, size_t count)
+{
+    bool good = false;
+
+    for (size_t i = 0; i < count && !run->sink_left_out; i++) {
+        struct err err = {0};
+        enum rc rc;
+
+        run->target = &targets[i];
+        rc = on_target(run, action, action->check, &good, &err);
+        if (rc == RC_OK)
+            continue;
+        migrate_report_target(&run->report, run->target);
+        return end_target(run, rc, false, &err);
+    }
+    return EXIT_DONE;
 }
 
 /* Returns the first exit code that is not EXIT_DONE. */
@@ -271,23 +317,20 @@ static int on_targets(struct run *run, const struct action *action, const struct
     size_t count = migrate_targets(settings, targets);
     int code = EXIT_DONE;
 
+    if (action->check && count > 1)
+        code = check_targets(run, action, targets, count);
+    run->sink_left_out = false;
     for (size_t i = 0; i < count && !run->sink_left_out && (code == EXIT_DONE || !action->changes);
          i++) {
         struct err err = {0};
         bool good = false;
-        int one = EXIT_FAILED;
         enum rc rc;
+        int one;
 
         run->target = &targets[i];
         migrate_report_target(&run->report, run->target);
-        rc = on_target(run, action, &good, &err);
-        if (rc != RC_OK && run->report.databases)
-            migrate_report_outcome(&run->report, false, 0, "%s", err.text);
-        print_text(run);
-        if (rc != RC_OK)
-            one = options_fail(rc, &err);
-        else if (good)
-            one = EXIT_DONE;
+        rc = on_target(run, action, action->run, &good, &err);
+        one = end_target(run, rc, good, &err);
         code = code == EXIT_DONE ? one : code;
     }
     return code;
@@ -548,86 +591,146 @@ static void log_progress(void *ctx, enum migrate_event event, const struct migra
         log_event(LOG_INFO, names[event], "database=%s", target->settings->database);
 }
 
-/* What the gate finds in a database. */
-struct gate_view {
-    bool behind;      /* migrating would help */
+/* The gate on its way through the databases. */
+struct gate {
+    bool may_migrate;
+    bool needs_votes;
+    bool has_votes;              /* a database before this one has vote tables */
+    struct migrate_mysql *mysql; /* of the database under way */
+    struct migrate migrate;
+};
+
+/* A database, as the gate finds it. */
+struct gate_target {
+    struct migrate_target target;
+    bool due;         /* migrating would help */
     bool outbox_only; /* as relay and retry see it: also while vote tables are added */
 };
 
-static enum rc check_schema(const struct migrate *migrate, bool needs_votes, struct gate_view *view,
-                            struct err *err)
+typedef enum rc (*gate_run)(struct gate *gate, struct gate_target *one, struct err *err);
+
+static enum rc judge_schema(struct gate *gate, struct gate_target *one, struct err *err)
 {
+    const struct migrate *migrate = &gate->migrate;
     struct migrate_state state = {0};
+    bool is_sound;
+    bool is_part_enough;
     enum rc rc = migrate_state_read(migrate, &state, err);
 
     if (rc == RC_OK) {
-        view->behind = migrate_state_check(migrate, &state, NULL) == RC_OK;
-        view->outbox_only = state.outbox_only || (!needs_votes && migrate_state_has_outbox(&state));
-        if (needs_votes || !view->behind || !migrate_state_has_outbox(&state))
-            rc = migrate_state_judge(migrate, &state, err);
+        is_sound = migrate_state_check(migrate, &state, NULL) == RC_OK;
+        is_part_enough = is_sound && !gate->needs_votes && migrate_state_has_outbox(&state);
+        one->outbox_only = state.outbox_only || is_part_enough;
+        rc = is_part_enough ? RC_OK : migrate_state_judge(migrate, &state, err);
+        one->due = rc == RC_RETRY && is_sound && gate->may_migrate;
+        if (one->due)
+            rc = RC_OK;
     }
+    gate->has_votes = gate->has_votes || migrate_state_has_votes(&state);
     migrate_state_done(&state);
     return rc;
 }
 
-static enum rc run_with_store(struct migrate_target *target, bool up, bool needs_votes,
-                              struct gate_view *view, struct err *err)
+static enum rc admit_schema(struct gate *gate, struct gate_target *one, struct err *err)
 {
-    struct migrate migrate = {
-        .set = &migration_set_ours,
-        .sides = target->sides,
-        .place = target->place,
-        .scope = MIGRATE_RECORDED,
-        .lock_wait_ms = GATE_LOCK_WAIT_MS,
-        .on_event = log_progress,
-    };
-    struct migrate_mysql *mysql = NULL;
-    enum rc rc =
-        migrate_mysql_open(&mysql, target->settings,
-                           up ? MIGRATE_MYSQL_WAIT_MS : target->settings->query_timeout_ms, err);
+    struct migrate_state state = {0};
+    enum rc rc = migrate_admit(&gate->migrate, MIGRATION_NEWEST, &state, err);
 
-    if (rc == RC_OK) {
-        migrate.event_ctx = target;
-        migrate.store = migrate_mysql_store(mysql);
-        rc = up ? migrate_up(&migrate, MIGRATION_NEWEST, err)
-                : check_schema(&migrate, needs_votes, view, err);
-    }
-    migrate_mysql_close(mysql);
+    (void)one;
+    migrate_state_done(&state);
     return rc;
 }
 
-static enum rc check_gate(const struct settings *settings, bool migrate, bool needs_votes,
-                          struct err *err)
+static enum rc migrate_schema(struct gate *gate, struct gate_target *one, struct err *err)
 {
-    struct migrate_target targets[MIGRATE_TARGETS_MAX];
-    size_t count = migrate_targets(settings, targets);
+    (void)one;
+    return migrate_up(&gate->migrate, MIGRATION_NEWEST, err);
+}
+
+static enum rc run_on_target(struct gate *gate, struct gate_target *one, gate_run run,
+                             int64_t statement_wait_ms, struct err *err)
+{
+    enum rc rc = migrate_mysql_open(&gate->mysql, one->target.settings, statement_wait_ms, err);
+
+    if (rc == RC_OK) {
+        gate->migrate = (struct migrate){
+            .set = &migration_set_ours,
+            .store = migrate_mysql_store(gate->mysql),
+            .sides = one->target.sides,
+            .place = one->target.place,
+            .scope = MIGRATE_RECORDED,
+            .has_votes = gate->has_votes,
+            .lock_wait_ms = GATE_LOCK_WAIT_MS,
+            .on_event = log_progress,
+            .event_ctx = &one->target,
+        };
+        rc = run(gate, one, err);
+    }
+    migrate_mysql_close(gate->mysql);
+    gate->mysql = NULL;
+    return rc;
+}
+
+/* Stops behind a database that has the outbox only: nothing is expected of the other one. */
+static enum rc judge_targets(struct gate *gate, struct gate_target *targets, size_t count,
+                             struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct gate_target *one = &targets[i];
+        enum rc rc =
+            run_on_target(gate, one, judge_schema, one->target.settings->query_timeout_ms, err);
+
+        if (rc != RC_OK)
+            return rc;
+        if (one->outbox_only && gate->needs_votes)
+            return err_fail(err, RC_RETRY, 0,
+                            "%s has the outbox only, without the tables for votes: run `tallybox "
+                            "migrate up --with votes` to add them, or start only `tallybox relay` "
+                            "and `tallybox retry`",
+                            one->target.place);
+        if (one->outbox_only)
+            return RC_OK;
+    }
+    return RC_OK;
+}
+
+static enum rc run_on_due(struct gate *gate, struct gate_target *targets, size_t count,
+                          gate_run run, struct err *err)
+{
     enum rc rc = RC_OK;
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct gate_view view = {0};
-
-        rc = run_with_store(&targets[i], false, needs_votes, &view, err);
-        if (rc == RC_RETRY && view.behind && migrate)
-            rc = run_with_store(&targets[i], true, needs_votes, &view, err);
-        if (rc != RC_OK || !view.outbox_only)
-            continue;
-        if (!needs_votes)
-            return RC_OK;
-        rc = err_fail(
-            err, RC_RETRY, 0,
-            "%s has the outbox only, without the tables for votes: run `tallybox migrate "
-            "up --with votes` to add them, or start only `tallybox relay` and `tallybox retry`",
-            targets[i].place);
+        if (targets[i].due)
+            rc = run_on_target(gate, &targets[i], run, MIGRATE_MYSQL_WAIT_MS, err);
     }
     return rc;
+}
+
+static enum rc check_gate(const struct settings *settings, struct gate *gate, struct err *err)
+{
+    struct migrate_target found[MIGRATE_TARGETS_MAX];
+    struct gate_target targets[MIGRATE_TARGETS_MAX] = {0};
+    size_t count = migrate_targets(settings, found);
+    enum rc rc;
+
+    for (size_t i = 0; i < count; i++)
+        targets[i].target = found[i];
+    rc = judge_targets(gate, targets, count, err);
+    if (rc == RC_OK && count > 1)
+        rc = run_on_due(gate, targets, count, admit_schema, err);
+    return rc == RC_OK ? run_on_due(gate, targets, count, migrate_schema, err) : rc;
 }
 
 enum rc schema_gate(const struct settings *settings, bool migrate, struct err *err)
 {
-    return check_gate(settings, migrate, true, err);
+    struct gate gate = {.may_migrate = migrate, .needs_votes = true};
+
+    return check_gate(settings, &gate, err);
 }
 
 enum rc schema_outbox_gate(const struct settings *settings, bool migrate, struct err *err)
 {
-    return check_gate(settings, migrate, false, err);
+    struct gate gate = {.may_migrate = migrate, .needs_votes = false};
+
+    return check_gate(settings, &gate, err);
 }

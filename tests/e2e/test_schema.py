@@ -480,6 +480,57 @@ class OnlyOutbox(SchemaCase):
         rollup.wait_ready()
 
 
+class TakenNames(SchemaCase):
+    """[sink] names another database, in which a shop has a table remark."""
+
+    def setUp(self):
+        super().setUp()
+        self.sink = f"{self.name}_sink"
+        self.addCleanup(self.drop, self.sink)
+        self.sql(f"CREATE DATABASE {self.sink}", database=None)
+        self.sql("CREATE TABLE remark (mine INT)", database=self.sink)
+        with self.ini.open("a") as ini:
+            ini.write(f"[sink]\ndatabase = {self.sink}\n")
+
+    def assert_nothing_was_made(self):
+        self.assertFalse(self.sql(f"SHOW DATABASES LIKE '{self.name}'", database=None))
+        self.assertEqual(self.tables(self.sink), {"remark"})
+
+    def test_a_name_that_is_taken_in_one_stops_up_before_the_other_is_changed(self):
+        text = self.migrate("up", expect=suite.FAILED)
+        self.assertRegex(text, f"database {self.sink} at .* already has tables that tallybox makes: "
+                               r"remark; nothing was changed: rename them, leave the votes out "
+                               r"\(`tallybox migrate up --only outbox`\)")
+        self.assert_nothing_was_made()
+        report = self.migrate_json("up", expect=suite.FAILED)
+        self.assertEqual([(one["database"], one["ok"]) for one in report], [(self.sink, False)])
+        self.assert_nothing_was_made()
+        # The remedy that the message names works.
+        self.migrate("up", "--only", "outbox")
+        self.migrate("verify")
+        self.assertEqual(self.tables(self.sink), {"remark"})
+
+    def test_a_role_that_migrates_checks_both_first(self):
+        role = suite.Role(self, "rollup", {}, ["--migrate"]).start()
+        self.addCleanup(role.kill)
+        self.assertEqual(role.wait_end(), suite.FAILED)
+        self.assertIn(f"database {self.sink} at", role.log_text())
+        self.assertIn("remark; nothing was changed", role.log_text())
+        self.assert_nothing_was_made()
+        self.sql("RENAME TABLE remark TO shop_remark", database=self.sink)
+        role = suite.Role(self, "rollup", {}, ["--migrate"]).start()
+        self.addCleanup(role.end)
+        role.wait_ready()
+        self.migrate("verify")
+
+    def test_votes_that_are_there_cannot_be_left_out(self):
+        self.migrate("up", sets={"sink.database": self.name})
+        text = self.migrate("up", expect=suite.FAILED)
+        self.assertRegex(text, "remark; nothing was changed: rename them, or give tallybox another "
+                               "database")
+        self.assertNotIn("--only outbox", text)
+
+
 class Killed(SchemaCase):
     """Whatever is killed, and whenever: up again completes it."""
 

@@ -138,7 +138,7 @@ static struct migration more_list[4];
 static const struct migration_set more_set = {
     more_list, 4, FAKE_BYTES("CREATE TABLE schema_history (version INT NOT NULL)" FAKE_OPTIONS)};
 
-static enum rc up_more(struct fake *fake, enum migrate_scope scope)
+static enum rc up_more(struct fake *fake, enum migrate_scope scope, struct err *err)
 {
     const struct migration fourth = {4, "0004_fourth", MIGRATION_SINK, "dddd", FAKE_BYTES(FOURTH)};
     struct migrate migrate = fake_migrate(fake, FAKE_BOTH);
@@ -147,7 +147,7 @@ static enum rc up_more(struct fake *fake, enum migrate_scope scope)
     more_list[3] = fourth;
     migrate.set = &more_set;
     migrate.scope = scope;
-    return migrate_up(&migrate, MIGRATION_NEWEST, NULL);
+    return migrate_up(&migrate, MIGRATION_NEWEST, err);
 }
 
 /* Once a vote table is begun, a later `up` or a role with --migrate completes them. */
@@ -161,14 +161,14 @@ static void a_killed_run_that_adds_them_is_completed_by_any_later_one(void **sta
         bool begun;
 
         fake_init(&fake);
-        assert_int_equal(up_more(&fake, MIGRATE_OUTBOX), RC_OK);
+        assert_int_equal(up_more(&fake, MIGRATE_OUTBOX, NULL), RC_OK);
         assert_outbox_only(&fake);
         fake_restart(&fake, at % 2 ? TROUBLE_DIES_BEFORE : TROUBLE_DIES_AFTER, at);
-        up_more(&fake, MIGRATE_ALL);
+        up_more(&fake, MIGRATE_ALL, NULL);
         begun = fake_row(&fake, 2)->state != HISTORY_LEFT_OUT;
         killed_between += begun && !has_table(&fake, "d");
         fake_restart(&fake, TROUBLE_NONE, 0);
-        assert_int_equal(up_more(&fake, MIGRATE_RECORDED), RC_OK);
+        assert_int_equal(up_more(&fake, MIGRATE_RECORDED, NULL), RC_OK);
         assert_int_equal(has_table(&fake, "b"), begun);
         assert_int_equal(has_table(&fake, "d"), begun);
         assert_int_equal(fake_row(&fake, 4)->state, begun ? HISTORY_APPLIED : HISTORY_LEFT_OUT);
@@ -186,7 +186,7 @@ static void the_outbox_is_complete_while_vote_tables_are_added(void **state)
 
     (void)state;
     fake_init(&fake);
-    assert_int_equal(up_more(&fake, MIGRATE_OUTBOX), RC_OK);
+    assert_int_equal(up_more(&fake, MIGRATE_OUTBOX, NULL), RC_OK);
     fake_row(&fake, 2)->state = HISTORY_RUNNING;
     fake_restart(&fake, TROUBLE_NONE, 0);
     migrate = fake_migrate(&fake, FAKE_BOTH);
@@ -199,6 +199,20 @@ static void the_outbox_is_complete_while_vote_tables_are_added(void **state)
     assert_int_equal(migrate_state_read(&migrate, &reached, NULL), RC_OK);
     assert_false(migrate_state_has_outbox(&reached));
     migrate_state_done(&reached);
+    fake_done(&fake);
+}
+
+static void votes_that_are_there_are_not_to_be_left_out(void **state)
+{
+    struct fake fake;
+    struct err err = {0};
+
+    (void)state;
+    fake_init(&fake);
+    up_works(&fake, MIGRATE_RECORDED);
+    fake_make(&fake, "CREATE TABLE d (other INT NULL) ENGINE = InnoDB");
+    assert_int_equal(up_more(&fake, MIGRATE_RECORDED, &err), RC_FATAL);
+    assert_says(&err, "tallybox makes: d; nothing was changed: rename them, or give tallybox");
     fake_done(&fake);
 }
 
@@ -311,6 +325,7 @@ int main(void)
         cmocka_unit_test(the_vote_tables_are_added_when_they_are_asked_for),
         cmocka_unit_test(a_killed_run_that_adds_them_is_completed_by_any_later_one),
         cmocka_unit_test(the_outbox_is_complete_while_vote_tables_are_added),
+        cmocka_unit_test(votes_that_are_there_are_not_to_be_left_out),
         cmocka_unit_test(what_was_left_out_for_another_database_does_not_count),
         cmocka_unit_test(without_a_record_everything_is_made),
         cmocka_unit_test(vote_tables_that_exist_are_not_left_out),
