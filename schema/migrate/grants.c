@@ -292,39 +292,60 @@ static void put_guard(struct buf *out, const struct walk *walk, bool outbox_only
     buf_text_put(out, ";\n");
 }
 
-static void put_account(struct buf *out, const struct grants_choice *choice)
+static void put_account(struct buf *out, const char *role, const char *password)
 {
-    if (!choice->password)
+    if (!password)
         return;
-    buf_print(out, "CREATE USER 'tallybox_%s'@'%%' IDENTIFIED BY ", choice->role);
-    put_literal(out, choice->password);
+    buf_print(out, "CREATE USER 'tallybox_%s'@'%%' IDENTIFIED BY ", role);
+    put_literal(out, password);
     buf_text_put(out, ";\n");
 }
 
+/* The statements for one server. Those of all its databases that must fail first precede the
+ * account. */
+struct server_part {
+    struct buf checks;
+    struct buf grants;
+};
+
 /* Statements of a database that the role does not use are none. */
-static void put_role_part(struct buf *out, struct walk *walk, const struct grants_choice *choice)
+static void add_database(struct server_part *part, struct walk *walk,
+                         const struct grants_choice *choice)
 {
-    struct buf part = {0};
+    struct buf text = {0};
 
-    walk->out = &part;
+    walk->out = &text;
     walk_file(walk);
-    if (part.len > 0) {
-        const char *grants = strstr(buf_text(&part), "GRANT ");
-        size_t comment_len = grants ? (size_t)(grants - part.data) : 0;
+    if (text.len > 0) {
+        const char *grants = strstr(buf_text(&text), "GRANT ");
+        size_t comment_len = grants ? (size_t)(grants - text.data) : 0;
 
-        buf_print(out, "-- On the %s.\n", walk->target->place);
-        buf_put(out, part.data, comment_len);
+        buf_print(&part->checks, "-- On the %s.\n", walk->target->place);
+        buf_put(&part->checks, text.data, comment_len);
         if (walk->names.len > 0)
-            buf_text_put(out, "-- Run this as an administrator, after `tallybox migrate up`.\n");
-        put_guard(out, walk, choice->outbox_only);
-        put_account(out, choice);
-        buf_put(out, part.data + comment_len, part.len - comment_len);
+            buf_text_put(&part->checks,
+                         "-- Run this as an administrator, after `tallybox migrate up`.\n");
+        put_guard(&part->checks, walk, choice->outbox_only);
+        buf_put(&part->grants, text.data + comment_len, text.len - comment_len);
     }
-    out->failed |= part.failed || walk->names.failed || walk->reads.failed;
-    buf_done(&part);
+    part->checks.failed |= text.failed || walk->names.failed || walk->reads.failed;
+    buf_done(&text);
     buf_done(&walk->comment);
     buf_done(&walk->names);
     buf_done(&walk->reads);
+}
+
+static void end_server(struct buf *out, struct server_part *part, const char *role,
+                       const char *password)
+{
+    if (part->grants.len > 0) {
+        buf_put(out, part->checks.data, part->checks.len);
+        put_account(out, role, password);
+        buf_put(out, part->grants.data, part->grants.len);
+    }
+    out->failed |= part->checks.failed || part->grants.failed;
+    buf_done(&part->checks);
+    buf_done(&part->grants);
 }
 
 enum rc grants_put_role(struct buf *out, const struct settings *settings,
@@ -333,6 +354,8 @@ enum rc grants_put_role(struct buf *out, const struct settings *settings,
     struct migrate_target targets[MIGRATE_TARGETS_MAX];
     size_t count = migrate_targets(settings, targets);
     struct likely_role likely = {.nearest = {.typed = choice->role}};
+    struct server_part part = {0};
+    const char *password = choice->password;
     size_t before = out->len;
 
     for (size_t i = 0; i < count; i++) {
@@ -344,7 +367,11 @@ enum rc grants_put_role(struct buf *out, const struct settings *settings,
 
         if (choice->outbox_only)
             walk.sides &= MIGRATION_OUTBOX;
-        put_role_part(out, &walk, choice);
+        add_database(&part, &walk, choice);
+        if (i + 1 < count && migrate_is_one_server(targets[i].settings, targets[i + 1].settings))
+            continue;
+        end_server(out, &part, choice->role, password);
+        password = choice->sink_password;
     }
     if (out->failed || out->len > before)
         return RC_OK;

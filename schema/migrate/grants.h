@@ -21,14 +21,15 @@ extern const size_t grants_sql_len;
 void grants_put(struct buf *out, const struct settings *settings, bool outbox_only);
 
 struct grants_choice {
-    const char *role;     /* as in grants.sql: "relay" */
-    bool outbox_only;     /* nothing on the vote tables */
-    const char *password; /* creates the account with it; NULL: the account exists */
+    const char *role;          /* as in grants.sql: "relay" */
+    bool outbox_only;          /* nothing on the vote tables */
+    const char *password;      /* creates the account with it; NULL: the account exists */
+    const char *sink_password; /* the same on another server of [sink] */
 };
 
-/* Appends the statements for the account of one role, in an order in which nothing is changed when
- * a table is missing: the client shows what to do first. RC_REJECT: there is no such role; err
- * names the nearest one. out->failed: no memory. */
+/* Appends the statements for the account of one role, one part for each server, in an order in
+ * which nothing is changed when a table is missing: the client shows what to do first. RC_REJECT:
+ * there is no such role; err names the nearest one. out->failed: no memory. */
 enum rc grants_put_role(struct buf *out, const struct settings *settings,
                         const struct grants_choice *choice, struct err *err);
 

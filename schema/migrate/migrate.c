@@ -9,13 +9,18 @@
 
 #define TAKEN_NAMES_SIZE 80 /* leaves room for the advice in an error */
 
+bool migrate_is_one_server(const struct mysql_settings *a, const struct mysql_settings *b)
+{
+    if (strcmp(a->socket, b->socket) != 0)
+        return false;
+    return a->socket[0] || (strcmp(a->host, b->host) == 0 && a->port == b->port);
+}
+
 /* By what the settings say. The same database named in two ways makes two targets, which do each
  * other no harm: they take turns at the lock and leave each other's history alone. */
 static bool is_same(const struct mysql_settings *a, const struct mysql_settings *b)
 {
-    if (strcmp(a->database, b->database) != 0 || strcmp(a->socket, b->socket) != 0)
-        return false;
-    return a->socket[0] || (strcmp(a->host, b->host) == 0 && a->port == b->port);
+    return strcmp(a->database, b->database) == 0 && migrate_is_one_server(a, b);
 }
 
 static void init_target(struct migrate_target *target, const struct mysql_settings *settings,

@@ -29,6 +29,9 @@ struct migrate_target {
     char place[MIGRATE_PLACE_SIZE];        /* "database tallybox at 127.0.0.1:3306" */
 };
 
+/* By what the settings say: one server may have two names. */
+bool migrate_is_one_server(const struct mysql_settings *a, const struct mysql_settings *b);
+
 /* One target when [mysql] and [sink] name the same database, else two, [mysql] first. */
 size_t migrate_targets(const struct settings *settings,
                        struct migrate_target targets[MIGRATE_TARGETS_MAX]);

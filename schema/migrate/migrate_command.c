@@ -357,23 +357,32 @@ static void make_password(char password[PASSWORD_SIZE])
              os_random_u64());
 }
 
+/* Whether the settings have the password of this account. */
+static bool has_password(const struct mysql_settings *settings, const char *user)
+{
+    return strcmp(settings->user, user) == 0 && settings->password[0];
+}
+
 /* The password of the settings if they are those of the role, else a new one, which the operator
- * sees, because standard output goes to the database's client. */
-static void choose_password(const struct settings *settings, const char *role,
+ * sees, because standard output goes to the database's client. Copies into password. */
+static void choose_password(const struct settings *settings, struct grants_choice *choice,
                             char password[SETTING_TEXT_SIZE])
 {
     char user[SETTING_TEXT_SIZE];
 
-    snprintf(user, sizeof(user), "tallybox_%s", role);
-    if (strcmp(settings->mysql.user, user) == 0 && settings->mysql.password[0]) {
+    snprintf(user, sizeof(user), "tallybox_%s", choice->role);
+    choice->password = choice->sink_password = password;
+    if (has_password(&settings->mysql, user)) {
         snprintf(password, SETTING_TEXT_SIZE, "%s", settings->mysql.password);
+        if (has_password(&settings->sink, user))
+            choice->sink_password = settings->sink.password;
         return;
     }
     make_password(password);
     fprintf(stderr,
             "tallybox migrate grants: the account and its new password, for [role.%s] of the "
             "settings file or for the application:\nmysql.user = %s\nmysql.password = %s\n",
-            role, user, password);
+            choice->role, user, password);
 }
 
 static int fail_usage(const char *fault)
@@ -398,19 +407,24 @@ static enum rc put_grants(struct buf *text, const struct settings *settings,
     buf_done(&tried);
     if (rc != RC_OK || !request->create_user)
         return rc == RC_OK ? grants_put_role(text, settings, &choice, err) : rc;
-    choose_password(settings, request->role, password);
-    choice.password = password;
+    choose_password(settings, &choice, password);
     return grants_put_role(text, settings, &choice, err);
 }
 
-/* Needs no server, so that it can be read before the accounts exist. */
+/* Needs no server, so that it can be read before the accounts exist. A new account is that of the
+ * role, so the role's section counts. */
 static int print_grants(const struct options *options, const struct request *request)
 {
+    struct options of_role = *options;
     struct buf text = {0};
     struct config *config;
     struct err err = {0};
     enum rc rc;
-    int code = options_load(options, &config);
+    int code;
+
+    if (request->create_user)
+        of_role.role = request->role;
+    code = options_load(&of_role, &config);
 
     if (code >= 0)
         return code;
@@ -490,8 +504,10 @@ static const char about[] =
     "relay and retry run, status and verify expect no vote tables, and neither a later `migrate "
     "up` nor --migrate adds them. `migrate up --with votes` does.\n\n"
     "grants --role ROLE --create-user is SQL for an administrator's client. The account gets the "
-    "password of the settings if mysql.user is the account's name, else a new one, which is "
-    "printed on standard error. The role migrate comes before `migrate up`; the others come "
+    "password of the settings, with those of [role.ROLE], if their mysql.user is the account's "
+    "name, tallybox_ROLE; else a new one, which is printed on standard error. If [mysql] and "
+    "[sink] are on two servers, there is a part for each. The role migrate comes before `migrate "
+    "up`; the others come "
     "after it, because servers grant rights only on tables that exist.\n\n"
     "The exit code is 1 when status finds something pending, verify finds a difference or a "
     "migration fails, and 3 when a server is away.";

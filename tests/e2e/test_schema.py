@@ -704,6 +704,26 @@ class Accounts(SchemaCase):
             with self.assertRaises(pymysql.MySQLError):
                 cursor.execute("SELECT COUNT(*) FROM outbox")
 
+    def test_one_account_serves_two_databases_of_a_server_with_the_password_of_its_section(self):
+        sink = f"{self.name}_sink"
+        self.addCleanup(self.drop, sink)
+        with self.ini.open("a") as ini:
+            ini.write(f"[sink]\ndatabase = {sink}\n\n[role.verify]\nmysql.user = tallybox_verify\n"
+                      "mysql.password = It's-1-password\n")
+        self.sql("DROP USER IF EXISTS 'tallybox_verify'@'%'", database=None)
+        self.addCleanup(self.sql, "DROP USER IF EXISTS 'tallybox_verify'@'%'", database=None)
+        self.migrate("up")
+        done = subprocess.run(self.words("grants", "--role", "verify", "--create-user"),
+                              capture_output=True, text=True, timeout=60, check=True,
+                              env=suite.clean_environment())
+        self.assertEqual(done.stderr, "")
+        self.sql(*[line for line in done.stdout.splitlines() if line and not line.startswith("--")],
+                 database=None)
+        done = subprocess.run([suite.BINARY, "verify", "--wait", "1", "--config", str(self.ini)],
+                              capture_output=True, text=True, timeout=60, check=False,
+                              env=suite.clean_environment())
+        self.assertEqual(done.returncode, suite.DONE, done.stdout + done.stderr)
+
     def test_roles_and_options_are_checked(self):
         for arguments in (("grants", "--role", "relya"), ("grants", "--create-user"),
                           ("grants", "--only", "votes"), ("up", "--role", "relay")):

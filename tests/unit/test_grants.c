@@ -144,6 +144,51 @@ static void a_role_alone_is_guarded_by_its_tables(void **state)
     buf_done(&text);
 }
 
+/* The same host and port, as far as the settings say; also a socket is a server. */
+static void two_databases_on_one_server_share_the_account(void **state)
+{
+    const struct grants_choice choice = {.role = "retry", .password = "x", .sink_password = "y"};
+    struct buf text = {0};
+    const char *first;
+    const char *second;
+    const char *user;
+
+    (void)state;
+    settings_reset();
+    snprintf(settings.sink.database, sizeof(settings.sink.database), "e");
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    assert_int_equal(count_of(&text, "CREATE USER"), 1);
+    assert_int_equal(count_of(&text, "-- On the database d at h:3306.\n"), 1);
+    assert_int_equal(count_of(&text, "-- On the database e at h:3306.\n"), 1);
+    /* What is missing in either stops the client before the account exists. */
+    first = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'd'");
+    second = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'e'");
+    user = strstr(buf_text(&text), "CREATE USER 'tallybox_retry'@'%' IDENTIFIED BY 'x';\n");
+    assert_true(first && second && user);
+    assert_true(first < second && second < user && user < strstr(buf_text(&text), "GRANT "));
+    assert_int_equal(count_of(&text, "ON d.retry_attempt TO 'tallybox_retry'"), 1);
+    assert_int_equal(count_of(&text, "ON e.vote_document TO 'tallybox_retry'"), 1);
+    buf_done(&text);
+}
+
+static void two_servers_have_an_account_each(void **state)
+{
+    const struct grants_choice choice = {.role = "retry", .password = "x", .sink_password = "y"};
+    struct buf text = {0};
+    const char *second;
+
+    (void)state;
+    settings_reset();
+    settings.sink.port = 3307;
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    second = strstr(buf_text(&text), "-- On the database d at h:3307.\n");
+    assert_non_null(second);
+    assert_int_equal(count_of(&text, "CREATE USER"), 2);
+    assert_true(strstr(buf_text(&text), "IDENTIFIED BY 'x';\n") < second);
+    assert_non_null(strstr(second, "IDENTIFIED BY 'y';\n"));
+    buf_done(&text);
+}
+
 static void a_role_without_vote_tables_gets_no_rights_on_them(void **state)
 {
     const struct grants_choice choice = {.role = "retry", .outbox_only = true};
@@ -240,6 +285,8 @@ int main(void)
         cmocka_unit_test(every_lane_gets_its_rights),
         cmocka_unit_test(a_database_of_any_name_is_quoted),
         cmocka_unit_test(a_role_alone_is_guarded_by_its_tables),
+        cmocka_unit_test(two_databases_on_one_server_share_the_account),
+        cmocka_unit_test(two_servers_have_an_account_each),
         cmocka_unit_test(a_role_without_vote_tables_gets_no_rights_on_them),
         cmocka_unit_test(a_role_for_the_whole_database_needs_no_table),
         cmocka_unit_test(an_unknown_role_is_refused_with_the_nearest_one),
