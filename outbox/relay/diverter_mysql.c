@@ -333,8 +333,9 @@ static enum rc pass_key(void *ctx, const struct db_row *row, struct err *err)
     return row->columns[0] ? keys->on_key(keys->ctx, row->columns[0], err) : RC_OK;
 }
 
-/* Finds the lane's tasks by their class. It reads no other tasks, for example those that a client
- * submitted in the same group. */
+/* Finds the lane's tasks by their class. Invariant R8: UNION compares the bytes, because keys that
+ * differ in blanks at their end are equal in the column's collation. It reads no other tasks, for
+ * example those that a client submitted in the same group. */
 static enum rc select_keys(struct diverter_mysql *diverter, size_t keys_max, diverter_on_key on_key,
                            void *on_key_ctx, struct err *err)
 {
@@ -351,7 +352,8 @@ static enum rc select_keys(struct diverter_mysql *diverter, size_t keys_max, div
     for (int state = 0; state <= 4; state++) {
         put_sql(diverter, state > 0 ? " UNION " : "");
         buf_print(&diverter->sql,
-                  "SELECT ordering_key FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE "
+                  "SELECT CAST(ordering_key AS BINARY) FROM retry_task FORCE INDEX "
+                  "(ix_retry_task_due) WHERE "
                   "state = %d AND class >= CONCAT(",
                   state);
         db_put_bytes(diverter->db, &diverter->sql, class.data, class.len);

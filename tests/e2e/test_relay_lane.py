@@ -119,6 +119,21 @@ class Lane(suite.Case):
         self.assertEqual(other.value, bad[1]["payload"])
         self.assertNotIn("tallybox-attempt", first[bad[4]["id"]].headers)
 
+    def test_keys_that_differ_in_blanks_at_their_end_are_different_keys(self):
+        """The collation of retry_task.ordering_key compares them as equal."""
+        relay = self.start("relay")
+        keys = ("key", "key ", "key  ")
+        good = event(self.kind, "good", 0)
+        self.stack.append([good] + [event(self.kind, key, 0, True) for key in keys])
+        self.stack.wait_drained()
+        relay.kill()
+        self.stack.append([event(self.kind, key, 1) for key in keys])
+        self.start("relay")
+        self.stack.wait_drained()
+        # No later row of a key passes the one that waits.
+        self.assertEqual(list(self.first_records()), [good["id"]])
+        self.assertEqual(len(self.tasks()), 6)
+
     def test_tasks_of_clients_in_the_relays_group_divert_nothing(self):
         """More of them than keys may be diverted, due in ten years, some with keys of the lane."""
         numbers = "SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10))
