@@ -101,6 +101,9 @@ class Looking(RetryCase):
                 (("--until", "1h"), []), (("--scene", "' OR 1 --"), [])):
             with self.subTest(words=words):
                 self.assertEqual(self.ids("list", *words), wanted)
+        # As equal as the columns' collation takes them, they are others.
+        for words in (("--key", "a b "), ("--biz-no", "B-1 "), ("--scene", "sms ")):
+            self.assertEqual(self.ids("list", *words), [])
         page = self.read("list", "--limit", 2)
         self.assertEqual((len(page["tasks"]), page["more"], page["after"]), (2, True, second))
         page = self.read("list", "--limit", 2, "--after", second)
@@ -319,6 +322,13 @@ class Deciding(RetryCase):
         done = self.retry("unpark", "u", expect=suite.FAILED)
         self.assertIn(f"task {head} is waiting: tallybox retry run-now {head}", done.stderr)
         self.assertEqual(self.read("unpark", "--id", head)["was_so"], 1)
+
+    def test_a_key_with_a_blank_at_its_end_is_another_key(self):
+        other, = self.key_of("u ", BLOCKED)
+        self.assertEqual(self.retry("unpark", "u", expect=suite.FAILED).returncode, suite.FAILED)
+        self.assertEqual(self.row(other)[0], BLOCKED)
+        self.assertEqual(self.read("unpark", "u ")["done"], 1)
+        self.assertEqual(self.row(other)[0], WAITING)
 
     def test_a_parked_key_drains_when_it_is_unparked(self):
         head, second, third = self.key_of("d", PARKED, QUEUED, QUEUED)

@@ -34,6 +34,8 @@ static const char *get_table(const struct search *search)
     return search->ended ? "retry_task_history" : "retry_task";
 }
 
+/* The length keeps apart what the collation takes as equal: texts that differ in blanks at their
+ * end. */
 static void put_text_filter(struct search *search, const char *column, const char *text)
 {
     if (!text)
@@ -42,6 +44,9 @@ static void put_text_filter(struct search *search, const char *column, const cha
     db_put_name(&search->sql, column);
     buf_text_put(&search->sql, " = ");
     db_put_text(search->db, &search->sql, text, strlen(text));
+    buf_text_put(&search->sql, " AND OCTET_LENGTH(t.");
+    db_put_name(&search->sql, column);
+    buf_print(&search->sql, ") = %zu", strlen(text));
 }
 
 static void put_time_filter(struct search *search, const char *comparison, int64_t ms)
