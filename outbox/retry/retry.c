@@ -60,10 +60,11 @@ bool retry_list_allows(const char *list, const char *name)
     return false;
 }
 
+/* Of the names of groups, scenes and handlers. */
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+
 enum rc retry_list_check(const char *list, size_t size, const char *what, struct err *err)
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
     const char *at = list;
 
     if (strlen(list) >= size)
@@ -92,12 +93,29 @@ static enum group_decision decide_own(const struct retry_group *group, enum retr
     return GROUP_CLOSED;
 }
 
+/* Only a plain INSERT can write another name. In the tables a name with blanks at its end equals
+ * the name without them, so such a task would have the row of another scene or group. */
+static bool is_name(const char *name, const char *what, struct err *err)
+{
+    size_t len = strlen(name);
+
+    if (len > 0 && len <= RETRY_NAME_BYTES_MAX && strspn(name, letters) == len)
+        return true;
+    err_set(err,
+            "%s \"%.64s\" is not a name of 1 to %d letters, digits and _.:-; cancel the task and "
+            "insert it with another %s",
+            what, name, RETRY_NAME_BYTES_MAX, what);
+    return false;
+}
+
 enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
                                        enum retry_owner origin, const char *scene,
                                        const char *handler, struct err *err)
 {
     if (origin != OWNER_CLIENT)
         return decide_own(group, origin, err);
+    if (!is_name(name, "group", err) || !is_name(scene, "scene", err))
+        return GROUP_REFUSES;
     if (!group) {
         err_set(err, "there is no group %.64s: `tallybox retry group set` creates one", name);
         return GROUP_CLOSED;

@@ -228,7 +228,8 @@ enum group_decision {
 
 /* Decides whether tasks of this origin, scene and handler may run. group NULL: the group has no
  * row. Tasks of the relay and the consumer need no row: only their accounts may write such an
- * origin. Unless the result is GROUP_OPEN, err gives the reason. */
+ * origin. A client's task whose group or scene is not a name is refused. Unless the result is
+ * GROUP_OPEN, err gives the reason. */
 enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
                                        enum retry_owner origin, const char *scene,
                                        const char *handler, struct err *err);

@@ -134,6 +134,41 @@ class Running(GroupCase):
             "group shop does not allow the scene invoice",
             "group outbox belongs to the relay"]))
 
+    def test_a_name_with_a_blank_at_its_end_is_another_name_and_is_refused(self):
+        """The database compares such a name as equal to the one without the blank."""
+        self.command("group", "set", "shop", "--handlers", "exec")
+        self.stack.sql("UPDATE retry_scene SET policy = '{\"deadline\": \"1s\"}' WHERE scene = "
+                       "'order.paid'")
+        self.exec_task("a", scene="mail ")
+        self.exec_task("b", task_group="shop ")
+        # Its deadline has passed; that of order.paid is not its deadline.
+        self.exec_task("c", scene="order.paid ", age_from="2020-01-01")
+        self.exec_task("good")
+        self.start_retry()
+        self.wait_ended()
+        self.assertEqual(self.done(), ["good"])
+        ended = self.stack.sql("SELECT CONCAT(task_group, '/', scene), reason FROM "
+                               "retry_task_history WHERE outcome = 'exhausted' ORDER BY id")
+        self.assertEqual([name for name, _ in ended], ["shop/mail ", "shop /mail", "shop/order.paid "])
+        for (_, reason), wrong in zip(ended, ('scene "mail "', 'group "shop "',
+                                              'scene "order.paid "'), strict=True):
+            self.assertIn(f"{wrong} is not a name", reason)
+
+    def test_a_row_whose_name_has_a_blank_at_its_end_is_that_of_the_name(self):
+        """The tables cannot hold both rows."""
+        self.stack.sql("UPDATE retry_scene SET scene = 'mail ', policy = "
+                       "'{\"wait\": \"fixed 1h\", \"attempts\": 7}' WHERE scene = 'mail'")
+        self.stack.sql("INSERT INTO retry_group (name, handlers, scenes) VALUES ('shop ', 'exec', "
+                       "'*')")
+        self.insert(handler="exec", options='{"program": "/none"}', ordering_key="k")
+        self.exec_task("good")
+        self.start_retry()
+        suite.wait_for("both to have been tried", lambda: self.done() == ["good"] and
+                       self.stack.number("SELECT MIN(attempts) FROM retry_task") == 1)
+        self.assertEqual(self.stack.sql("SELECT state, next_at > UTC_TIMESTAMP(3) + INTERVAL 50 "
+                                        "MINUTE FROM retry_task"), [(0, 1)])
+        self.assertIn("fixed 1h", self.command("scene", "show", "mail", "--group", "shop").stdout)
+
 
 class Changing(GroupCase):
     """`tallybox retry group ...`"""

@@ -105,6 +105,23 @@ static void a_group_decides_about_its_clients(void **state)
     assert_decision(&group, OWNER_CLIENT, "mail", "http", GROUP_REFUSES, "belongs to");
 }
 
+static void a_task_without_a_name_that_a_row_may_have_is_refused(void **state)
+{
+    static const char *const bad[] = {"mail ", " mail", " ", "", "m\303\244il", "a\tb", "a,b"};
+    const struct retry_group all = {
+        .name = "shop", .enabled = true, .handlers = "*", .scenes = "*", .topics = "*"};
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_decision(&all, OWNER_CLIENT, bad[i], "http", GROUP_REFUSES, "is not a name of 1 to");
+        assert_int_equal(retry_group_decide(NULL, bad[i], OWNER_CLIENT, "mail", "http", &err),
+                         GROUP_REFUSES);
+        assert_memory_equal(err.text, "group \"", 7);
+    }
+    assert_decision(&all, OWNER_CLIENT, "mail ", "http", GROUP_REFUSES, "scene \"mail \" is not");
+}
+
 static void a_role_runs_its_own_tasks_unless_its_group_is_disabled(void **state)
 {
     struct retry_group group = {.name = "shop", .owner = OWNER_RELAY, .enabled = true};
@@ -153,6 +170,7 @@ int main(void)
         cmocka_unit_test(a_value_that_is_no_list_is_reported),
         cmocka_unit_test(an_owner_is_a_word),
         cmocka_unit_test(a_group_decides_about_its_clients),
+        cmocka_unit_test(a_task_without_a_name_that_a_row_may_have_is_refused),
         cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),
         cmocka_unit_test(every_effect_must_be_allowed),
     };

@@ -57,7 +57,8 @@ enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_grou
     struct buf sql = {0};
     enum rc rc;
 
-    buf_text_put(&sql, "SELECT name, owner, enabled, handlers, scenes, topics FROM retry_group");
+    buf_text_put(&sql,
+                 "SELECT RTRIM(name), owner, enabled, handlers, scenes, topics FROM retry_group");
     if (name)
         put_text(db, &sql, " WHERE name = ", name);
     buf_print(&sql, " ORDER BY name LIMIT %d", RETRY_GROUPS_MAX);
@@ -234,7 +235,8 @@ enum rc retry_group_refuse_owned(struct db *db, const struct retry_new_task *tas
     struct buf sql = {0};
     enum rc rc;
 
-    buf_text_put(&sql, "SELECT name, owner FROM retry_group WHERE owner <> 'client' AND name IN (");
+    buf_text_put(
+        &sql, "SELECT RTRIM(name), owner FROM retry_group WHERE owner <> 'client' AND name IN (");
     for (size_t i = 0; i < count; i++) {
         const char *group = new_task_group(&tasks[i]);
 

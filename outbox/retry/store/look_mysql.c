@@ -284,8 +284,9 @@ enum rc look_scenes(struct store *store, retry_on_scene on_scene, void *on_scene
 
     if (rc != RC_OK)
         return rc;
-    store_put(store, "SELECT COALESCE(c.number, 0), COALESCE(i.scene_change, 0), s.task_group, "
-                     "s.scene, s.policy, s.options, s.paused, s.version FROM (SELECT 1) AS one "
+    store_put(store, "SELECT COALESCE(c.number, 0), COALESCE(i.scene_change, 0), "
+                     "RTRIM(s.task_group), RTRIM(s.scene), s.policy, s.options, s.paused, "
+                     "s.version FROM (SELECT 1) AS one "
                      "LEFT JOIN retry_scene_change c ON c.name = 'retry_scene' "
                      "LEFT JOIN instance i ON i.role = '" RETRY_ROLE "' AND i.name = ");
     store_put_text(store, store->owner);

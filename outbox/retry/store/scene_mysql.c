@@ -48,8 +48,9 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
     struct buf sql = {0};
     enum rc rc;
 
-    buf_text_put(&sql, "SELECT task_group, scene, policy, options, paused, version FROM "
-                       "retry_scene WHERE 1");
+    buf_text_put(&sql,
+                 "SELECT RTRIM(task_group), RTRIM(scene), policy, options, paused, version FROM "
+                 "retry_scene WHERE 1");
     if (group)
         put_name(db, &sql, " AND task_group = ", group);
     if (scene)
