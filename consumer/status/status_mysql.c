@@ -270,8 +270,9 @@ static void fill_unserved(struct side *side, struct status_retry *retry)
 {
     set_sql(side,
             "SELECT handler, COUNT(*) FROM (SELECT handler FROM retry_task FORCE INDEX "
-            "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE handler NOT IN "
-            "(SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) FROM instance WHERE "
+            "(ix_retry_task_due) WHERE state = 0" COUNT_LIMIT ") waiting WHERE CAST(handler AS "
+            "BINARY) NOT IN (SELECT CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(role, ':', -1), '*', 1) "
+            "AS BINARY) FROM instance WHERE "
             "(role LIKE 'retry:%' OR role LIKE 'retry-fixed:%') AND " IS_LIVE
             ") GROUP BY handler ORDER BY 2 DESC, 1 "
             "LIMIT " DIGITS_OF(STATUS_UNSERVED_MAX));

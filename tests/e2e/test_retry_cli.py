@@ -189,6 +189,13 @@ class Looking(RetryCase):
         self.assertIn("wait for the handler htp", self.stack.tallybox("status").stdout)
         self.task()
         self.assertNotIn("handler http", self.retry("list", "--handler", "http").stdout)
+        # With a blank at its end it is another handler, of which no process runs a task either.
+        self.stack.sql("INSERT INTO instance (name, role, started_at, seen_at, lease_ms) VALUES "
+                       "('x', 'retry:http', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), 60000)")
+        self.addCleanup(self.stack.sql, "DELETE FROM instance WHERE name = 'x'")
+        self.assertNotIn("wait for the handler http", self.stack.tallybox("status").stdout)
+        self.task(handler="http ")
+        self.assertIn("1 wait for the handler http ,", self.stack.tallybox("status").stdout)
 
     def test_the_help_lists_the_actions(self):
         for words in (["--help"], ["list", "--help"]):
