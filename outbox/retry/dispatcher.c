@@ -226,13 +226,15 @@ static void on_expired(void *ctx, const struct task_row *row)
         task_slots_claim(&dispatcher->slots, kind, row, expiry_claim->now_ms);
 }
 
-/* After a claim that found a changed scene: reads the scenes and looks for its tasks at once. While
- * a reading fails nothing is claimed, and the next one keeps its time. */
+/* After a claim or a write-back that found a changed scene: reads the scenes and looks for its
+ * tasks at once. While a reading fails nothing is claimed, and the next one keeps its time. */
 static void hasten_reading(struct dispatcher *dispatcher, int64_t now_ms)
 {
     if (!dispatcher->slots.stale_scene)
         return;
     dispatcher->slots.stale_scene = false;
+    if (!dispatcher->scenes_read)
+        return;
     dispatcher->calls.at_ms[POOL_SCENES] = now_ms + 1;
     dispatcher->writeback.more_due = true;
 }
@@ -835,6 +837,7 @@ int64_t dispatcher_step(void *arg, int64_t now_ms)
         return leave_step(dispatcher, now_ms);
     take_done_slots(dispatcher, now_ms);
     written = writeback_write(&dispatcher->writeback, now_ms);
+    hasten_reading(dispatcher, now_ms);
     read_scenes(dispatcher, now_ms);
     rescue_tasks(dispatcher, now_ms);
     forget_done(dispatcher, now_ms);

@@ -64,7 +64,8 @@ struct slot {
     /* The dispatcher's. */
     struct kind *kind;
     struct destination *destination;
-    int64_t attempts; /* that failed before */
+    int64_t scene_version; /* when it was claimed */
+    int64_t attempts;      /* that failed before */
     int64_t made_ms;
     int64_t due_ms;            /* since when it could run, by our own clock */
     int64_t database_ahead_ms; /* of our own clock */

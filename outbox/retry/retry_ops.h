@@ -55,7 +55,8 @@ struct task_row {
     int64_t scene_version; /* of its scene's row when the task was claimed; 0: it has no row */
 };
 
-/* What becomes of a task after an attempt. */
+/* What becomes of a task after an attempt. An exhausting end (task_end_exhausts()) is written only
+ * while the scene has the version of the update. */
 enum task_end {
     TASK_END_DONE,  /* deleted, or moved into the history with `keep`; its key continues */
     TASK_END_AGAIN, /* waiting again, delay_ms from now */
@@ -66,10 +67,24 @@ enum task_end {
     TASK_END_SKIP,  /* exhausted: moved into the history; its key continues */
 };
 
+static inline bool task_end_exhausts(enum task_end end)
+{
+    return end == TASK_END_BLOCK || end == TASK_END_PARK || end == TASK_END_SKIP;
+}
+
+/* What became of an update. */
+enum task_written {
+    TASK_WRITTEN,
+    TASK_LOST,     /* the task no longer has this epoch: nothing was changed */
+    TASK_OUTDATED, /* its scene was changed after the claim: it is not exhausted, and still running
+                    */
+};
+
 struct task_update {
     int64_t id;
-    int64_t epoch; /* of the claim: with another epoch another process has the task */
-    bool ordered;  /* it has an ordering key */
+    int64_t epoch;         /* of the claim: with another epoch another process has the task */
+    int64_t scene_version; /* as the claim read it */
+    bool ordered;          /* it has an ordering key */
     enum task_end end;
     bool keep;       /* of TASK_END_DONE */
     int64_t keep_ms; /* for so long; 0: until housekeeping deletes it */
@@ -181,12 +196,12 @@ struct retry_store {
                              int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                              struct err *err);
 
-    /* Writes all updates or none: lost[i] is set if the task no longer has this epoch, and then
-     * nothing was changed. If a key continues, its next task is woken. */
-    enum rc (*finish)(void *ctx, const struct task_update *updates, size_t count, bool *lost,
-                      struct err *err);
+    /* Writes all updates or none; written[i] says what became of updates[i]. If a key continues,
+     * its next task is woken. */
+    enum rc (*finish)(void *ctx, const struct task_update *updates, size_t count,
+                      enum task_written *written, struct err *err);
 
-    /* Renews the leases; lost[i] as in finish(). */
+    /* Renews the leases; lost[i] is set if the task no longer has this epoch. */
     enum rc (*renew)(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
                      int64_t lease_ms, bool *lost, struct err *err);
 

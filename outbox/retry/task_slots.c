@@ -133,6 +133,7 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     slot->refusals = 0;
     slot->tried = false;
     slot->paid = false;
+    slot->scene_version = row->scene_version;
     slot->stale = row->scene_version != kind->scene->version;
     slot->took_ms = 0;
     memset(&slot->attempt_result, 0, sizeof(slot->attempt_result));

@@ -192,8 +192,7 @@ static void end_again(struct slot *slot, const struct decision *decision, int64_
         put_reason(slot, FAULT_CLASS_TRANSIENT, "");
 }
 
-static void end_exhausted(struct writeback *writeback, struct slot *slot, const char *why,
-                          int64_t now_ms)
+static void end_exhausted(struct slot *slot, const char *why)
 {
     enum fault_class fault =
         slot->attempt_result.end == ATTEMPT_REJECTED ? FAULT_CLASS_REFUSED : classify_fault(slot);
@@ -201,7 +200,6 @@ static void end_exhausted(struct writeback *writeback, struct slot *slot, const 
     put_reason(slot, fault, why);
     slot->update.end = choose_exhausted_end(slot);
     put_callback(slot, &slot->kind->scene->policy.on_exhausted, "exhausted");
-    log_exhausted(writeback, slot, now_ms);
 }
 
 /* A task that is put off must leave the front of its queue, or the tasks behind it would not be
@@ -241,7 +239,7 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
 }
 
 /* The task did not begin before its deadline. Invariant Q4: no attempt is counted. */
-static void expire_task(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+static void expire_task(struct slot *slot)
 {
     err_set(&slot->attempt_result.err, "it did not begin within %" PRId64 " ms",
             slot->kind->scene->policy.age_ms_max);
@@ -249,7 +247,7 @@ static void expire_task(struct writeback *writeback, struct slot *slot, int64_t 
     slot->attempt_result.fault = FAULT_CLASS_TRANSIENT;
     slot->update.outcome = NULL;
     return_token(slot);
-    end_exhausted(writeback, slot, "deadline", now_ms);
+    end_exhausted(slot, "deadline");
 }
 
 static void decide_update(struct writeback *writeback, struct slot *slot, int64_t now_ms)
@@ -264,7 +262,7 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
     slot->update.attempts = decision.attempts;
     if (slot->attempt_result.end == ATTEMPT_CUT && !slot->tried && !slot->stale &&
         task_slot_is_expired(slot, now_ms) && !atomic_load(&writeback->pool->leaving)) {
-        expire_task(writeback, slot, now_ms);
+        expire_task(slot);
         return;
     }
     if (slot->attempt_result.end == ATTEMPT_CUT) {
@@ -279,7 +277,7 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
         end_again(slot, &decision, database_ms);
         return;
     case DECISION_EXHAUSTED:
-        end_exhausted(writeback, slot, decision.why, now_ms);
+        end_exhausted(slot, decision.why);
         return;
     }
 }
@@ -328,14 +326,14 @@ static void gather_updates(struct writeback *writeback, size_t count)
             writeback->updates[i].callback_scene = NULL;
     }
     pthread_mutex_unlock(&writeback->pool->lock);
-    memset(writeback->lost, 0, count * sizeof(*writeback->lost));
+    memset(writeback->written, 0, count * sizeof(*writeback->written));
 }
 
-static void remove_decided(struct writeback *writeback, size_t count)
+static void remove_decided(struct writeback *writeback, size_t from, size_t count)
 {
     writeback->decided_count -= count;
-    memmove(writeback->decided, writeback->decided + count,
-            writeback->decided_count * sizeof(struct slot *));
+    memmove(writeback->decided + from, writeback->decided + from + count,
+            (writeback->decided_count - from) * sizeof(struct slot *));
 }
 
 /* The next step, or the next task of the key, need not wait for the next search. */
@@ -356,20 +354,44 @@ static bool makes_due(const struct task_update *update)
     return false;
 }
 
-/* If an earlier COMMIT got no answer, the task may be missing now because that update was written:
- * it is not lost. */
+/* Invariant Q10: an attempt, or a deadline, under another version of the scene exhausts no task.
+ * The attempt counts; the next one begins at once, under the scene as it is now. */
+static void keep_outdated(struct writeback *writeback, struct slot *slot)
+{
+    struct task_update *update = &slot->update;
+
+    update->end = update->outcome ? TASK_END_AGAIN : TASK_END_BACK;
+    update->delay_ms = 0;
+    update->callback_scene = NULL;
+    update->reason = slot->attempt_result.err.text;
+    slot->kind->scene->stale = true;
+    writeback->slots->stale_scene = true;
+}
+
+/* Frees the slots of count updates but those of outdated ones, which are to be written again. If an
+ * earlier COMMIT got no answer, the task may be missing now because that update was written: it is
+ * not lost. */
 static void free_written(struct writeback *writeback, size_t count, int64_t now_ms)
 {
     int64_t lost = 0;
+    size_t kept = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct slot *slot = writeback->decided[i];
+        bool is_lost = writeback->written[i] == TASK_LOST && !slot->commit_unknown;
 
-        lost += writeback->lost[i] && !slot->commit_unknown;
+        if (writeback->written[i] == TASK_OUTDATED) {
+            keep_outdated(writeback, slot);
+            writeback->decided[kept++] = slot;
+            continue;
+        }
+        lost += is_lost;
+        if (task_end_exhausts(slot->update.end) && !is_lost)
+            log_exhausted(writeback, slot, now_ms);
         writeback->more_due |= makes_due(&slot->update);
         task_slots_free(writeback->slots, slot);
     }
-    remove_decided(writeback, count);
+    remove_decided(writeback, kept, count - kept);
     if (lost == 0)
         return;
     metric_add(&retry_lost, lost);
@@ -390,7 +412,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
               slot->kind->scene->group, slot->kind->scene->name);
     if (++slot->refusals > 1) {
         task_slots_free(writeback->slots, slot);
-        remove_decided(writeback, 1);
+        remove_decided(writeback, 0, 1);
         return;
     }
     snprintf(slot->reason, sizeof(slot->reason), "the database refuses its update: %.384s",
@@ -434,8 +456,8 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
     enum rc rc;
 
     gather_updates(writeback, count);
-    rc = writeback->store->finish(writeback->store->ctx, writeback->updates, count, writeback->lost,
-                                  &err);
+    rc = writeback->store->finish(writeback->store->ctx, writeback->updates, count,
+                                  writeback->written, &err);
     switch (rc) {
     case RC_OK:
         free_written(writeback, count, now_ms);
@@ -472,8 +494,8 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
     writeback->rng = rng;
     writeback->decided = calloc(count, sizeof(struct slot *));
     writeback->updates = calloc(RETRY_UPDATES_MAX, sizeof(*writeback->updates));
-    writeback->lost = calloc(RETRY_UPDATES_MAX, sizeof(*writeback->lost));
-    if (writeback->decided && writeback->updates && writeback->lost)
+    writeback->written = calloc(RETRY_UPDATES_MAX, sizeof(*writeback->written));
+    if (writeback->decided && writeback->updates && writeback->written)
         return RC_OK;
     writeback_done(writeback);
     return err_fail(err, RC_FATAL, 0, "out of memory for %zu tasks", count);
@@ -483,7 +505,7 @@ void writeback_done(struct writeback *writeback)
 {
     free(writeback->decided);
     free(writeback->updates);
-    free(writeback->lost);
+    free(writeback->written);
     memset(writeback, 0, sizeof(*writeback));
 }
 
@@ -492,6 +514,7 @@ void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_m
     uncount_stopped_attempt(writeback, slot);
     slot->update = (struct task_update){
         .id = slot->id,
+        .scene_version = slot->scene_version,
         .ordered = slot->job.ordering_key != NULL,
         .reason_class = "",
         .reason = "",

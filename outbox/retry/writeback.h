@@ -26,7 +26,7 @@ struct writeback {
     size_t decided_count;
     size_t write_alone; /* updates still to be written one by one, to find the refused one */
     struct task_update *updates;
-    bool *lost;
+    enum task_written *written;
     bool more_due; /* a result made another task due; the dispatcher clears it */
     struct reasons logged;
 };

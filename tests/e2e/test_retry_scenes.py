@@ -42,6 +42,30 @@ class SceneCase(suite.Case):
             "attempts = 1", [scene]))[0][0]
 
 
+class Changed(SceneCase):
+    """A scene that is changed while a task of it runs."""
+
+    def test_a_task_that_failed_under_the_old_options_is_tried_under_the_new_ones(self):
+        program = self.stack.folder / "waits"
+        program.write_text(f"#!/bin/sh\n[ \"$1\" = good ] && exit 0\ntouch {program}.began\n"
+                           f"until [ -e {program}.end ]; do sleep 0.05; done\nexit 100\n")
+        program.chmod(0o755)
+        self.start("retry", sets={"retry.exec_programs": str(program)})
+        self.retry("scene", "set", "mail", "--options", json.dumps({"program": str(program)}),
+                   "--policy", '{"attempts": 1}')
+        self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key) VALUES ('mail', "
+                       "'exec', 'k')")
+        suite.wait_for("the program to begin", (self.stack.folder / "waits.began").exists)
+        # No process has the change in force before the attempt ends.
+        self.stack.sql("UPDATE retry_scene SET version = version + 1, options = %s",
+                       [json.dumps({"program": str(program), "args": ["good"]})])
+        (self.stack.folder / "waits.end").touch()
+        suite.wait_for("the task to end", lambda: self.stack.sql(
+            "SELECT outcome, attempts FROM retry_task_history"))
+        self.assertEqual(self.stack.sql("SELECT outcome, attempts FROM retry_task_history"),
+                         [("done", 1)])
+
+
 class InForce(SceneCase):
     """With processes that live."""
 

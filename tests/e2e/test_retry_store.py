@@ -239,6 +239,30 @@ class RetryStore(retry_store.Case):
                                         "FROM retry_task"), [(PARKED, None, None, "no")])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt"), 1)
 
+    def test_a_task_is_exhausted_only_under_the_version_of_its_scene(self):
+        store = self.store()
+        kept, other = self.insert("k", None)
+        tasks = store.claim()
+        self.stack.sql("INSERT INTO retry_scene (task_group, scene, version) VALUES ('default', 'a', "
+                       "7)")
+        for end in ("skip", "block", "park"):
+            results = [{"id": task["id"], "epoch": task["epoch"], "end": end, "attempts": 1,
+                        "sceneVersion": 7 if task["id"] == other else 6, "outcome": "failed",
+                        "callbackScene": "cb", "callbackHandler": "http"} for task in tasks]
+            answer = store.do("finish", results=results)
+            self.assertEqual([one["id"] for one, outdated in
+                              zip(results, answer["outdated"], strict=True) if outdated], [kept])
+            self.assertEqual([one["id"] for one, lost in
+                              zip(results, answer["lost"], strict=True) if lost],
+                             [] if end == "skip" else [other])
+            self.assertEqual(self.stack.sql("SELECT state, attempts FROM retry_task WHERE id = %s",
+                                            [kept]), [(RUNNING, 0)])
+        self.assertEqual(self.stack.sql("SELECT id FROM retry_task_history"), [(other,)])
+        self.assertEqual(self.stack.sql("SELECT DISTINCT parent_id FROM retry_task WHERE parent_id "
+                                        "IS NOT NULL"), [(other,)])
+        # An end that exhausts nothing needs no version.
+        self.assertEqual(store.finish([task for task in tasks if task["id"] == kept]), [False])
+
     def test_steps_go_on_with_what_the_one_before_gave(self):
         store = self.store()
         self.insert(None)

@@ -354,8 +354,8 @@ static bool is_claimed(const struct task *task, int64_t epoch)
     return task && task->state == TASK_RUNNING && task->epoch == epoch;
 }
 
-static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
-                            struct err *err)
+static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count,
+                            enum task_written *written, struct err *err)
 {
     enum rc rc = reach(ctx, CALL_FINISH, err);
 
@@ -371,8 +371,13 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     for (size_t i = 0; i < count; i++) {
         struct task *task = retry_fixture_find(updates[i].id);
 
-        lost[i] = !is_claimed(task, updates[i].epoch);
-        if (!lost[i])
+        written[i] = TASK_WRITTEN;
+        if (!is_claimed(task, updates[i].epoch))
+            written[i] = TASK_LOST;
+        else if (task_end_exhausts(updates[i].end) &&
+                 scene_version(task) != updates[i].scene_version)
+            written[i] = TASK_OUTDATED;
+        else
             update_write(task, &updates[i]);
     }
     return answer(CALL_FINISH, err);

@@ -190,6 +190,84 @@ static void a_deadline_that_was_replaced_ends_no_task(void **state)
     assert_string_equal(task->outcome, "done");
 }
 
+static void change_options(struct task *task)
+{
+    if (task->runs == 1)
+        retry_fixture_scene("mail", "{\"attempts\": 1}", "{\"n\": 2}", false);
+}
+
+/* The attempt ran with options that are not in force any more, so it says nothing about the task
+ * as it is: neither a refusal nor the last attempt exhausts it. */
+static void a_task_whose_scene_changed_while_it_ran_is_tried_again(void **state)
+{
+    static const enum fault_class faults[] = {FAULT_CLASS_REFUSED, FAULT_CLASS_TRANSIENT};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        struct retry_scene_metrics *metrics = retry_metrics_of("default", "mail");
+        int64_t exhausted = metric_value(&metrics->exhausted);
+        struct task *task;
+
+        retry_fixture_reset(1);
+        retry_fixture_scene(
+            "mail", "{\"attempts\": 1, \"on_exhausted\": {\"scene\": \"x\", \"handler\": \"y\"}}",
+            "{\"n\": 1}", false);
+        task = retry_fixture_task("mail", "key");
+        task->fail_runs = 1;
+        task->fault = faults[i];
+        task->meanwhile = change_options;
+        host_start(0);
+        assert_true(retry_fixture_drain(3000));
+        assert_string_equal(task->outcome, "done");
+        assert_string_equal(task->seen_options, "{\"n\": 2}");
+        assert_string_equal(task->reason_class, "");
+        assert_string_equal(task->callback, "");
+        assert_int_equal(task->runs, 2);
+        assert_int_equal(task->seen_attempt, 2);
+        assert_int_equal(metric_value(&metrics->exhausted), exhausted);
+    }
+}
+
+/* The next failure, under the scene as it is, exhausts it. */
+static void a_task_that_fails_under_the_new_scene_too_is_exhausted(void **state)
+{
+    struct task *task = retry_fixture_task("mail", "key");
+
+    (void)state;
+    task->fail_runs = 2;
+    task->meanwhile = change_options;
+    retry_fixture_scene("mail", "{\"attempts\": 1}", "{\"n\": 1}", false);
+    host_start(0);
+    retry_fixture_run(3000);
+    assert_int_equal(task->state, TASK_BLOCKED);
+    assert_int_equal(task->runs, 2);
+    assert_int_equal(task->attempts, 2);
+}
+
+static void a_deadline_that_is_replaced_after_the_claim_ends_no_task(void **state)
+{
+    struct task *task = retry_fixture_task("mail", NULL);
+
+    (void)state;
+    task->made_ms -= 5000;
+    task->next_ms += 60000;
+    retry_fixture_scene("mail", "{\"deadline\": \"1s\"}", NULL, false);
+    retry_fixture_fail_next(CALL_FINISH, 1);
+    host_start(0);
+    while (task->claims == 0)
+        retry_fixture_run(1);
+    assert_int_equal(task->state, TASK_RUNNING);
+    /* Before the update is written. */
+    retry_fixture_scene("mail", "{\"deadline\": \"1h\"}", NULL, false);
+    retry_fixture_run(5000);
+    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(task->attempts, 0);
+    assert_true(task->next_ms > fixture.now_ms);
+    assert_true(retry_fixture_drain(60000));
+    assert_int_equal(task->runs, 1);
+    assert_string_equal(task->outcome, "done");
+}
+
 static void a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read(void **state)
 {
     struct task *task;
@@ -560,6 +638,9 @@ int main(void)
         TEST(a_scene_whose_row_was_deleted_has_the_default_again),
         TEST(a_task_runs_with_the_options_that_were_in_force_when_it_was_appended),
         TEST(a_deadline_that_was_replaced_ends_no_task),
+        TEST(a_task_whose_scene_changed_while_it_ran_is_tried_again),
+        TEST(a_task_that_fails_under_the_new_scene_too_is_exhausted),
+        TEST(a_deadline_that_is_replaced_after_the_claim_ends_no_task),
         TEST(a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read),
         TEST(nothing_is_claimed_before_the_scenes_are_known),
         TEST(nothing_is_claimed_while_the_scenes_cannot_be_read_again),

@@ -123,15 +123,15 @@ static bool is_ours(int64_t id, int64_t epoch)
            table[id - 1].epoch == epoch;
 }
 
-static enum rc store_finish(void *ctx, const struct task_update *results, size_t count, bool *lost,
-                            struct err *err)
+static enum rc store_finish(void *ctx, const struct task_update *results, size_t count,
+                            enum task_written *written, struct err *err)
 {
     (void)ctx;
     (void)err;
     pthread_mutex_lock(&table_lock);
     for (size_t i = 0; i < count; i++) {
-        lost[i] = !is_ours(results[i].id, results[i].epoch);
-        if (lost[i])
+        written[i] = is_ours(results[i].id, results[i].epoch) ? TASK_WRITTEN : TASK_LOST;
+        if (written[i] == TASK_LOST)
             continue;
         table[results[i].id - 1].gone = results[i].end == TASK_END_DONE;
         table[results[i].id - 1].state = TASK_WAITING;

@@ -324,17 +324,24 @@ static enum rc claim_write(struct claim *claim, struct err *err)
     return rc == RC_OK ? link_answer(link, err) : rc;
 }
 
-static void task_show(const struct claim *claim, const struct sim_task *task, retry_on_task on_task,
+static int64_t scene_version(const struct sim *sim, const struct sim_task *task)
+{
+    const struct sim_scene_row *scene = &sim->tasks->scenes[task->scene];
+
+    return scene->found ? scene->version : 0;
+}
+
+static void task_show(const struct claim *claim, struct sim_task *task, retry_on_task on_task,
                       void *on_task_ctx)
 {
     char key[32];
     char idempotency[48];
     char hash[65];
-    const struct sim_scene_row *scene = &sim_of(claim->adapter)->tasks->scenes[task->scene];
 
     task_key_text(task, key);
     task_idempotency_text(task, idempotency);
     snprintf(hash, sizeof(hash), "%064lld", (long long)task->id);
+    task->scene_version = scene_version(sim_of(claim->adapter), task);
     on_task(on_task_ctx, &(struct task_row){
                              .id = task->id,
                              .epoch = task->now.epoch,
@@ -354,7 +361,7 @@ static void task_show(const struct claim *claim, const struct sim_task *task, re
                              .step = task->now.step,
                              .step_result = task->now.step > 0 ? "{}" : NULL,
                              .step_result_len = task->now.step > 0 ? 2 : 0,
-                             .scene_version = scene->found ? scene->version : 0,
+                             .scene_version = task->scene_version,
                          });
 }
 
@@ -415,11 +422,6 @@ static struct sim_task *task_at(struct link *link, int64_t id)
     return &tables->tasks[id];
 }
 
-static bool is_over(enum task_end end)
-{
-    return end == TASK_END_BLOCK || end == TASK_END_PARK || end == TASK_END_SKIP;
-}
-
 /* The end that the scene asks for when a task is exhausted; a task without a key stops no other. */
 static enum task_end end_wanted(const struct sim *sim, const struct sim_task *task)
 {
@@ -443,9 +445,14 @@ static void check_update(struct sim *sim, const struct sim_task *task,
         sim_fail(sim, STORY_ALL, "attempts: task %lld had %lld, and has %lld after '%s'",
                  (long long)task->id, (long long)task->now.attempts, (long long)update->attempts,
                  update->outcome ? update->outcome : "nothing");
-    if (is_over(update->end) && update->end != end_wanted(sim, task))
+    if (task_end_exhausts(update->end) && update->end != end_wanted(sim, task))
         sim_fail(sim, STORY_ALL, "policy: task %lld is exhausted and ends as %d instead of %d",
                  (long long)task->id, (int)update->end, (int)end_wanted(sim, task));
+    if (task_end_exhausts(update->end) && update->scene_version != task->scene_version)
+        sim_fail(sim, STORY_ALL,
+                 "task %lld is exhausted by version %lld of its scene, and was claimed under %lld",
+                 (long long)task->id, (long long)update->scene_version,
+                 (long long)task->scene_version);
     if (update->ordered != (task->key > 0))
         sim_fail(sim, STORY_ALL, "task %lld has a key, and its result says otherwise",
                  (long long)task->id);
@@ -492,20 +499,26 @@ static void finish_write(struct link *link, struct sim_task *task, const struct 
 }
 
 static enum rc finish_one(struct link *link, struct sim_task *task,
-                          const struct task_update *update, bool *lost, struct err *err)
+                          const struct task_update *update, enum task_written *written,
+                          struct err *err)
 {
     const struct sim *sim = link->db->sim;
     enum rc rc = link_lock(link, &task->row, err);
 
     if (rc != RC_OK)
         return rc;
-    *lost = !task->now.found || task->now.state != TASK_RUNNING ||
-            (task->now.epoch != update->epoch && sim->fault != FAULT_TASK_FINISH_UNFENCED);
-    if (*lost)
+    *written = TASK_WRITTEN;
+    if (!task->now.found || task->now.state != TASK_RUNNING ||
+        (task->now.epoch != update->epoch && sim->fault != FAULT_TASK_FINISH_UNFENCED))
+        *written = TASK_LOST;
+    else if (task_end_exhausts(update->end) && scene_version(sim, task) != update->scene_version)
+        *written = TASK_OUTDATED;
+    if (*written != TASK_WRITTEN)
         return RC_OK;
     finish_write(link, task, update);
     if (update->callback_scene)
-        rc = task_call_back(link, task, is_over(update->end) ? TASK_EXHAUSTED : TASK_DONE, err);
+        rc = task_call_back(link, task, task_end_exhausts(update->end) ? TASK_EXHAUSTED : TASK_DONE,
+                            err);
     return rc;
 }
 
@@ -521,8 +534,8 @@ static void sort_by_id(const struct task_update *updates, size_t count, size_t *
     }
 }
 
-static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
-                            struct err *err)
+static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count,
+                            enum task_written *written, struct err *err)
 {
     struct task_adapter *adapter = ctx;
     struct link *link = &adapter->link;
@@ -534,15 +547,15 @@ static enum rc store_finish(void *ctx, const struct task_update *updates, size_t
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
         size_t at = order[i];
 
-        lost[at] = false;
         rc = link_call(link, err);
         if (rc == RC_OK)
-            rc = finish_one(link, task_at(link, updates[at].id), &updates[at], &lost[at], err);
+            rc = finish_one(link, task_at(link, updates[at].id), &updates[at], &written[at], err);
         if (rc == RC_OK)
             rc = link_answer(link, err);
     }
     for (size_t i = 0; rc == RC_OK && i < count; i++)
-        if (!lost[i] && updates[i].end != TASK_END_PARK && updates[i].end != TASK_END_BLOCK)
+        if (written[i] == TASK_WRITTEN && updates[i].end != TASK_END_PARK &&
+            updates[i].end != TASK_END_BLOCK)
             rc = task_wake(link, task_at(link, updates[i].id)->key, err);
     /* A server may answer late: others claim and cancel tasks of the key before the COMMIT. */
     if (rc == RC_OK && sim_chance(link->db->sim, link->db->sim->plan.hold))

@@ -59,6 +59,7 @@ struct sim_task {
     enum task_ended parent_ended;
     unsigned shard;
     bool in_order; /* its key was locked when it was made: ids are the order of the commits */
+    int64_t scene_version; /* as the last claim read it */
 
     /* The state of the called system. */
     bool met; /* it was run, and its fate is known */

@@ -164,6 +164,7 @@ static void read_update(const json_t *one, struct task_update *update)
     *update = (struct task_update){
         .id = number_of(one, "id"),
         .epoch = number_of(one, "epoch"),
+        .scene_version = number_of(one, "sceneVersion"),
         .end = end_of(text_of(one, "end")),
         .keep = flag_of(one, "keep"),
         .keep_ms = number_of(one, "keepMs"),
@@ -181,26 +182,33 @@ static void read_update(const json_t *one, struct task_update *update)
     };
 }
 
-static void tell_lost(struct asked *asked, const bool *lost, size_t count)
+static void tell_flags(struct asked *asked, const char *name, const bool *flags, size_t count)
 {
-    json_t *list = list_of(asked, "lost");
+    json_t *list = list_of(asked, name);
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_boolean(lost[i]));
+        json_array_append_new(list, json_boolean(flags[i]));
 }
 
 static enum rc do_finish(struct asked *asked, struct err *err)
 {
     const json_t *list = json_object_get(asked->request, "results");
     struct task_update *results = calloc(RESULTS_MAX, sizeof(*results));
-    bool lost[RESULTS_MAX] = {false};
+    enum task_written written[RESULTS_MAX] = {TASK_WRITTEN};
+    bool lost[RESULTS_MAX];
+    bool outdated[RESULTS_MAX];
     size_t count = json_array_size(list);
     enum rc rc;
 
     for (size_t i = 0; i < count; i++)
         read_update(json_array_get(list, i), &results[i]);
-    rc = asked->store.finish(asked->store.ctx, results, count, lost, err);
-    tell_lost(asked, lost, count);
+    rc = asked->store.finish(asked->store.ctx, results, count, written, err);
+    for (size_t i = 0; i < count; i++) {
+        lost[i] = written[i] == TASK_LOST;
+        outdated[i] = written[i] == TASK_OUTDATED;
+    }
+    tell_flags(asked, "lost", lost, count);
+    tell_flags(asked, "outdated", outdated, count);
     free(results);
     return rc;
 }
@@ -220,7 +228,7 @@ static enum rc do_renew(struct asked *asked, struct err *err)
     }
     rc = asked->store.renew(asked->store.ctx, ids, epochs, count,
                             number_of(asked->request, "lease"), lost, err);
-    tell_lost(asked, lost, count);
+    tell_flags(asked, "lost", lost, count);
     return rc;
 }
 

@@ -96,10 +96,6 @@ static void put_due(struct store *store, const struct task_class *class)
     store_put(store, " AND next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id");
 }
 
-/* Follows the column of a name. A name with a blank at its end equals, in the tables, the name
- * without it; in the program it is another name, and never that of a row of retry_scene. */
-#define NO_BLANK_ENDS " NOT LIKE '% '"
-
 /* The whole index is named in ORDER BY, so that MySQL reads in its order. */
 static void put_expired(struct store *store, const struct task_age *age)
 {
@@ -107,7 +103,7 @@ static void put_expired(struct store *store, const struct task_age *age)
     store_put_text(store, age->group);
     store_put(store, " AND scene = ");
     store_put_text(store, age->scene);
-    store_put(store, " AND task_group" NO_BLANK_ENDS " AND scene" NO_BLANK_ENDS);
+    store_put(store, " AND task_group" STORE_NO_BLANK_ENDS " AND scene" STORE_NO_BLANK_ENDS);
     buf_print(&store->sql,
               " AND age_state = 1 AND age_from <= UTC_TIMESTAMP(3) - INTERVAL %lld MICROSECOND "
               "AND state = 0 ORDER BY task_group, scene, age_state, age_from, id",
@@ -497,11 +493,8 @@ static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ct
               "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, t.shard, "
-              "COALESCE((SELECT s.version FROM retry_scene s "
-              "WHERE s.task_group = t.task_group AND s.scene = t.scene "
-              "AND t.task_group" NO_BLANK_ENDS " AND t.scene" NO_BLANK_ENDS "), 0) "
-              "FROM JSON_TABLE('[");
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, "
+              "t.shard, " STORE_SCENE_VERSION " FROM JSON_TABLE('[");
     for (size_t i = 0; i < claim->taken; i++)
         buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
                   (long long)claim->taken_epochs[i]);

@@ -17,7 +17,7 @@ _Static_assert(CHANGES_AT_ONCE <= STORE_IDS_MAX, "one list of ids for one statem
 struct change {
     const struct task_update *update;
     size_t place; /* among the updates */
-    bool is_ours;
+    enum task_written written;
     struct order_key key; /* "": none */
     char group[TASK_NAME_SIZE];
     enum retry_owner origin;
@@ -49,25 +49,31 @@ static void list_changes(struct finishing *finishing, const struct task_update *
     for (size_t i = 0; i < count; i++) {
         finishing->changes[i].update = &updates[i];
         finishing->changes[i].place = i;
+        finishing->changes[i].written = TASK_LOST;
     }
     finishing->count = count;
     qsort(finishing->changes, count, sizeof(finishing->changes[0]), compare_changes);
 }
 
+static struct change *find_change(struct finishing *finishing, int64_t id)
+{
+    const struct task_update like = {.id = id};
+    const struct change key = {.update = &like};
+
+    return bsearch(&key, finishing->changes, finishing->count, sizeof(finishing->changes[0]),
+                   compare_changes);
+}
+
 /* Invariant Q3: only a running task that has the epoch of its update is changed. */
 static enum rc locked_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    struct finishing *finishing = ctx;
-    const struct task_update like = {.id = db_column_i64(row, 0)};
-    const struct change key = {.update = &like};
-    struct change *change = bsearch(&key, finishing->changes, finishing->count,
-                                    sizeof(finishing->changes[0]), compare_changes);
+    struct change *change = find_change(ctx, db_column_i64(row, 0));
 
     (void)err;
     if (!change || db_column_i64(row, 1) != change->update->epoch ||
         db_column_i64(row, 2) != TASK_RUNNING)
         return RC_OK;
-    change->is_ours = true;
+    change->written = TASK_WRITTEN;
     if (row->columns[3] && row->lengths[3] < sizeof(change->key.hash))
         memcpy(change->key.hash, row->columns[3], row->lengths[3]);
     if (row->lengths[4] < sizeof(change->group))
@@ -95,6 +101,43 @@ static enum rc lock_tasks(struct store *store, struct err *err)
         store_put_ids(&store->sql, ids, count);
         store_put(store, " FOR UPDATE");
         rc = store_query(store, locked_on_row, finishing, err);
+    }
+    return rc;
+}
+
+static enum rc version_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct change *change = find_change(ctx, db_column_i64(row, 0));
+
+    (void)err;
+    if (change && db_column_i64(row, 1) != change->update->scene_version)
+        change->written = TASK_OUTDATED;
+    return RC_OK;
+}
+
+/* Invariant Q10: a task that ran, or whose deadline passed, under another version of its scene is
+ * not exhausted. The tasks are locked. */
+static enum rc compare_scenes(struct store *store, struct err *err)
+{
+    struct finishing *finishing = store->finishing;
+    enum rc rc = RC_OK;
+
+    for (size_t next = 0; next < finishing->count && rc == RC_OK;) {
+        int64_t ids[STORE_IDS_MAX];
+        size_t count = 0;
+
+        for (; count < STORE_IDS_MAX && next < finishing->count; next++) {
+            const struct change *change = &finishing->changes[next];
+
+            if (change->written == TASK_WRITTEN && task_end_exhausts(change->update->end))
+                ids[count++] = change->update->id;
+        }
+        if (count == 0)
+            return RC_OK;
+        store_put(store, "SELECT t.id, " STORE_SCENE_VERSION
+                         " FROM retry_task t FORCE INDEX (PRIMARY) WHERE t.id ");
+        store_put_ids(&store->sql, ids, count);
+        rc = store_query(store, version_on_row, finishing, err);
     }
     return rc;
 }
@@ -398,7 +441,7 @@ static enum rc write_matching(struct store *store, change_is is, change_write wr
     enum rc rc = RC_OK;
 
     for (size_t i = 0; i < finishing->count; i++) {
-        if (finishing->changes[i].is_ours && is(&finishing->changes[i]))
+        if (finishing->changes[i].written == TASK_WRITTEN && is(&finishing->changes[i]))
             finishing->picked[count++] = &finishing->changes[i];
     }
     for (size_t done = 0; done < count && rc == RC_OK; done += CHANGES_AT_ONCE)
@@ -498,7 +541,7 @@ static enum rc wake_next_tasks(struct store *store, struct err *err)
     for (size_t i = 0; i < finishing->count; i++) {
         const struct change *change = &finishing->changes[i];
 
-        if (change->is_ours && change->key.hash[0] != '\0' && !is_blocked(change) &&
+        if (change->written == TASK_WRITTEN && change->key.hash[0] != '\0' && !is_blocked(change) &&
             !is_parked(change))
             finishing->keys[count++] = change->key;
     }
@@ -517,7 +560,7 @@ void finish_close(struct finishing *finishing)
 }
 
 enum rc finish_tasks(struct store *store, const struct task_update *updates, size_t count,
-                     bool *lost, struct err *err)
+                     enum task_written *written, struct err *err)
 {
     struct finishing *finishing = store->finishing;
     enum rc rc;
@@ -529,12 +572,14 @@ enum rc finish_tasks(struct store *store, const struct task_update *updates, siz
         return rc;
     rc = lock_tasks(store, err);
     if (rc == RC_OK)
+        rc = compare_scenes(store, err);
+    if (rc == RC_OK)
         rc = write_changes(store, err);
     if (rc == RC_OK)
         rc = wake_next_tasks(store, err);
     rc = store_end(store, rc, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        lost[finishing->changes[i].place] = !finishing->changes[i].is_ours;
+        written[finishing->changes[i].place] = finishing->changes[i].written;
     return rc;
 }
 

@@ -17,7 +17,7 @@ enum rc finish_open(struct finishing **finishing, struct err *err);
 void finish_close(struct finishing *finishing);
 
 enum rc finish_tasks(struct store *store, const struct task_update *updates, size_t count,
-                     bool *lost, struct err *err);
+                     enum task_written *written, struct err *err);
 enum rc finish_forget_done(struct store *store, size_t rows_max, size_t *count, struct err *err);
 
 #endif

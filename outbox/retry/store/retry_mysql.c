@@ -44,10 +44,10 @@ static enum rc ops_claim_expired(void *ctx, const struct task_age *age, size_t r
     return claim_expired_tasks(ctx, age, rows_max, lease_ms, on_task, on_task_ctx, full, err);
 }
 
-static enum rc ops_finish(void *ctx, const struct task_update *updates, size_t count, bool *lost,
-                          struct err *err)
+static enum rc ops_finish(void *ctx, const struct task_update *updates, size_t count,
+                          enum task_written *written, struct err *err)
 {
-    return finish_tasks(ctx, updates, count, lost, err);
+    return finish_tasks(ctx, updates, count, written, err);
 }
 
 static enum rc ops_renew(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
