@@ -179,7 +179,33 @@ static void the_end_of_a_task_that_always_fails_is_foreseen(void **state)
         5 * MINUTE);
     assert_int_equal(foresee("{\"wait\": \"at 1970-01-01T00:02:00Z\"}", 1, 0, MINUTE), 2 * MINUTE);
     assert_true(foresee("{\"attempts\": 0}", 1, 0, MINUTE) == POLICY_NOT_FORESEEN);
-    assert_true(foresee("{\"attempts\": 1000}", 1, 0, MINUTE) == POLICY_NOT_FORESEEN);
+}
+
+static int64_t foresee_preset(const char *name, int64_t attempts, int64_t next_ms)
+{
+    return foresee(policy_find_preset(name)->json, attempts, 0, next_ms);
+}
+
+static void the_end_after_hundreds_of_attempts_is_foreseen(void **state)
+{
+    (void)state;
+    /* Attempt 6 after 106 minutes, as above, and one an hour from then on. */
+    assert_int_equal(foresee("{\"attempts\": 1000}", 1, 0, MINUTE), (106 + 994 * 60) * MINUTE);
+    assert_int_equal(foresee_preset("publish-week", 1, MINUTE), (106 + 166 * 60) * MINUTE);
+    assert_int_equal(foresee_preset("publish-week", 171, (106 + 166 * 60) * MINUTE),
+                     (106 + 166 * 60) * MINUTE);
+    assert_true(foresee_preset("publish-endless", 1, MINUTE) == POLICY_NOT_FORESEEN);
+    /* Whichever comes first. */
+    assert_int_equal(
+        foresee("{\"wait\": \"fixed 1m\", \"attempts\": 300, \"deadline\": \"4h\"}", 1, 0, MINUTE),
+        240 * MINUTE);
+    assert_int_equal(
+        foresee("{\"wait\": \"fixed 1m\", \"attempts\": 200, \"deadline\": \"4h\"}", 1, 0, MINUTE),
+        199 * MINUTE);
+    assert_int_equal(foresee("{\"wait\": \"fixed 1m\", \"attempts\": 102}", 1, 0, MINUTE),
+                     101 * MINUTE);
+    assert_int_equal(foresee("{\"wait\": \"fixed 1m\", \"attempts\": 101}", 1, 0, MINUTE),
+                     100 * MINUTE);
 }
 
 static void every_preset_is_a_policy(void **state)
@@ -187,7 +213,9 @@ static void every_preset_is_a_policy(void **state)
     (void)state;
     for (size_t i = 0; i < policy_presets_count; i++) {
         assert_ptr_equal(policy_find_preset(policy_presets[i].name), &policy_presets[i]);
-        foresee(policy_presets[i].json, 1, 0, MINUTE);
+        /* An operator is told when the key of a refused row will be blocked, unless it never is. */
+        assert_int_equal(foresee(policy_presets[i].json, 1, 0, MINUTE) != POLICY_NOT_FORESEEN,
+                         strcmp(policy_presets[i].name, "publish-endless") != 0);
     }
     assert_null(policy_find_preset("publish-never"));
 }
@@ -205,6 +233,7 @@ int main(void)
         cmocka_unit_test(a_rejected_task_is_over),
         cmocka_unit_test(an_attempt_cut_short_costs_nothing),
         cmocka_unit_test(the_end_of_a_task_that_always_fails_is_foreseen),
+        cmocka_unit_test(the_end_after_hundreds_of_attempts_is_foreseen),
         cmocka_unit_test(every_preset_is_a_policy),
     };
 

@@ -558,16 +558,36 @@ struct decision policy_decide(const struct policy *policy, const struct policy_t
     return decide_again(task->attempts, now_ms);
 }
 
-/* A policy with more attempts than this has no forecast: it would not help an operator. */
-#define FORESEEN_ATTEMPTS_MAX 100
+/* Waits that are computed one by one. All later ones are taken as equal to the last: by then a list
+ * has come to its end and an exponential wait to its cap. */
+#define FORESEEN_WAITS_MAX 100
+
+/* Attempt number `attempts` is made at next_ms, and the following ones every wait_ms. */
+static int64_t foresee_equal_waits_ms(const struct policy *policy, const struct policy_task *task,
+                                      int64_t attempts, int64_t next_ms, int64_t wait_ms)
+{
+    int64_t further = INT64_MAX;
+
+    if (wait_ms < 1)
+        wait_ms = 1;
+    if (policy->attempts_max > 0)
+        further = policy->attempts_max - attempts;
+    if (policy->age_ms_max > 0 &&
+        (task->made_ms + policy->age_ms_max - next_ms) / wait_ms < further)
+        further = (task->made_ms + policy->age_ms_max - next_ms) / wait_ms;
+    if (further > (INT64_MAX - next_ms) / wait_ms)
+        return POLICY_NOT_FORESEEN;
+    return next_ms + further * wait_ms;
+}
 
 int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task *task,
                           int64_t next_ms)
 {
-    for (int64_t attempts = task->attempts + 1; attempts - task->attempts <= FORESEEN_ATTEMPTS_MAX;
-         attempts++) {
-        int64_t at_ms = next_ms;
+    int64_t attempts = task->attempts + 1;
+    int64_t at_ms = next_ms;
 
+    for (int waits = 0; waits < FORESEEN_WAITS_MAX; waits++, attempts++) {
+        at_ms = next_ms;
         if (policy->attempts_max > 0 && attempts >= policy->attempts_max)
             return at_ms;
         next_ms = wait_mean_ms(&policy->wait, (unsigned)attempts, at_ms);
@@ -576,7 +596,7 @@ int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task 
         if (policy->age_ms_max > 0 && next_ms - task->made_ms > policy->age_ms_max)
             return at_ms;
     }
-    return POLICY_NOT_FORESEEN;
+    return foresee_equal_waits_ms(policy, task, attempts, next_ms, next_ms - at_ms);
 }
 
 const struct policy_preset policy_presets[] = {

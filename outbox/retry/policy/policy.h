@@ -117,7 +117,8 @@ struct decision policy_decide(const struct policy *policy, const struct policy_t
 #define POLICY_NOT_FORESEEN INT64_MAX
 
 /* Foresees when the task will be exhausted if every further attempt fails and is made in time, the
- * next one at next_ms; in ms since 1970. POLICY_NOT_FORESEEN: never, or after many attempts. */
+ * next one at next_ms; in ms since 1970. After a hundred further waits it takes all as equal.
+ * POLICY_NOT_FORESEEN: never. */
 int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task *task,
                           int64_t next_ms);
 
