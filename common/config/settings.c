@@ -111,7 +111,8 @@ const struct setting settings_table[] = {
      "Address and port of the API; port 0 chooses a free port."},
     {ENTRY(api, hosts, SETTING_HOSTS), "", 0, 0, NULL,
      "Names under which the API is called, separated by commas: name, name:port or *.suffix; "
-     "another Host is answered 421. Empty: localhost, 127.0.0.1, [::1] and the address of listen."},
+     "another Host is answered 421. Empty: localhost, 127.0.0.1, [::1] and the address of listen; "
+     "if that is every address, the one that was connected to and the name of the machine."},
     {TEXT(api, token_file), "", 0, 0, NULL,
      "File of bearer tokens, one per line: TOKEN [SCOPE ...], with the scopes votes, read and "
      "tasks:GROUP; without a scope: votes read. Required if other machines can reach listen, and "

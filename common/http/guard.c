@@ -4,6 +4,7 @@
 #include "common/config/secret_file.h"
 #include "common/host.h"
 #include "common/log.h"
+#include "common/os.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -250,7 +251,9 @@ enum rc http_guard_open(struct http_guard *guard, const struct http_guard_config
     enum rc rc;
 
     *guard = (struct http_guard){.config = config, .has_tokens = is_set(config->token_file)};
-    if (!is_anywhere(fd) && colon)
+    if (is_anywhere(fd))
+        os_host_name(guard->name, sizeof(guard->name));
+    else if (colon)
         snprintf(guard->name, sizeof(guard->name), "%.*s", (int)(colon - listen), listen);
     pthread_mutex_init(&guard->lock, NULL);
     rc = check_place(config, fd, err);

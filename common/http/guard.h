@@ -18,7 +18,7 @@
 struct http_guard_config {
     const char *section; /* for messages: "api" */
     /* The values that the header Host may have, as SETTING_HOSTS; "": those of the loopback and the
-     * address of the server; NULL: any. */
+     * address of the server, and the machine's name if it listens at every address; NULL: any. */
     const char *hosts;
     const char *token_file;
     const char *tls_cert; /* a PEM file: the server's certificate, then the intermediate ones */
@@ -30,8 +30,9 @@ struct http_guard_config {
 
 struct http_guard {
     const struct http_guard_config *config;
-    char name[HTTP_GUARD_NAME_SIZE]; /* the host of the listen address as written; "": any */
-    struct buf cert;                 /* PEM; empty without TLS */
+    /* The host of the listen address as written; where it is every address, the machine's name. */
+    char name[HTTP_GUARD_NAME_SIZE];
+    struct buf cert; /* PEM; empty without TLS */
     struct buf key;
     bool has_tokens;
     pthread_mutex_t lock; /* guards tokens */

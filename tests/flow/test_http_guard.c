@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/os.h"
 #include "tests/flow/http_fixture.h"
 
 #include <setjmp.h>
@@ -307,6 +308,27 @@ static void an_address_of_the_machine_is_answered_where_it_listens_at_all(void *
     }
 }
 
+/* `tallybox status` shows the pages of such a server under this name. */
+static void the_name_of_the_machine_is_answered_where_it_listens_at_all(void **state)
+{
+    static const char *const places[] = {"0.0.0.0:0", "*:0", "127.0.0.2:0"};
+    const struct http_guard_config guard = {.section = "api", .hosts = "", .without_token = true};
+    struct fixture fixture;
+    struct err err = {0};
+    char name[65];
+    char header[96];
+
+    (void)state;
+    os_host_name(name, sizeof(name));
+    snprintf(header, sizeof(header), "Host: %s:8080\r\n", name);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(open_with(&fixture, places[i], guard, &err), RC_OK);
+        assert_int_equal(status_for(&fixture, "127.0.0.2", "/x HTTP/1.1", header),
+                         i < 2 || strcmp(name, "localhost") == 0 ? 200 : 421);
+        shut(&fixture);
+    }
+}
+
 static void named_hosts_are_the_only_ones(void **state)
 {
     static const struct host_case cases[] = {
@@ -386,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_refused_body_is_dropped),
         cmocka_unit_test(only_the_listen_address_and_loopback_names_are_answered_by_default),
         cmocka_unit_test(an_address_of_the_machine_is_answered_where_it_listens_at_all),
+        cmocka_unit_test(the_name_of_the_machine_is_answered_where_it_listens_at_all),
         cmocka_unit_test(named_hosts_are_the_only_ones),
         cmocka_unit_test(every_request_of_a_connection_is_checked),
         cmocka_unit_test(a_certificate_without_its_key_is_refused),
