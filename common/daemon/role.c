@@ -9,6 +9,7 @@
 #include "common/daemon/watch.h"
 #include "common/db/db.h"
 #include "common/db/login.h"
+#include "common/host.h"
 #include "common/http/guard.h"
 #include "common/kafka/kafka.h"
 #include "common/log.h"
@@ -78,34 +79,58 @@ static void make_instance_name(char name[INSTANCE_SIZE])
     snprintf(name, INSTANCE_SIZE, "%s-%ld-%08x", host, os_pid(), (unsigned)random_bits);
 }
 
-/* The URL under which another machine finds the admin server. A server that listens at all
- * addresses is found by the name of the host. */
-static void make_admin_url(struct daemon *daemon, const char *address, int address_len)
+/* Writes a name of this machine that admin.hosts allows: its own name if possible. */
+static void choose_host(char *out, size_t size, const char *hosts, int port)
 {
-    char host[HOST_SIZE];
-    bool any = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0 ||
-               strncmp(address, "*:", 2) == 0 || address_len == 0;
+    struct host own;
+    size_t len;
 
-    os_host_name(host, sizeof(host));
-    snprintf(daemon->admin_url, sizeof(daemon->admin_url), "%s://%.*s:%d",
-             admin_scheme(daemon->admin), any ? (int)strlen(host) : address_len,
-             any ? host : address, admin_port(daemon->admin));
+    os_host_name(out, size);
+    own = (struct host){.name = out, .name_len = strlen(out), .port = port};
+    if (!*hosts || host_is_listed(&own, hosts, 0))
+        return;
+    for (const char *entry; (entry = list_next(&hosts, ',', &len));) {
+        char text[URL_SIZE];
+        struct host host;
+
+        snprintf(text, sizeof(text), "%.*s", (int)len, entry);
+        if (!host_read(&host, text) || host.name_len >= size ||
+            (host.port != 0 && host.port != port))
+            continue;
+        snprintf(out, size, "%.*s", (int)host.name_len, host.name);
+        return;
+    }
+}
+
+/* The URL under which another machine finds the admin server. A server that listens at every
+ * address is found by the name of the machine. */
+static void make_admin_url(struct daemon *daemon)
+{
+    const char *address = daemon->settings->admin.listen;
+    int port = admin_port(daemon->admin);
+    char host[URL_SIZE - sizeof("https://:65535") + 1];
+    bool any = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0 ||
+               strncmp(address, "*:", 2) == 0;
+
+    if (any)
+        choose_host(host, sizeof(host), daemon->settings->admin.hosts, port);
+    else
+        snprintf(host, sizeof(host), "%.*s", (int)(strrchr(address, ':') - address), address);
+    snprintf(daemon->admin_url, sizeof(daemon->admin_url), "%s://%s:%d",
+             admin_scheme(daemon->admin), host, port);
 }
 
 static enum rc open_admin(struct daemon *daemon, struct err *err)
 {
-    const char *listen = daemon->settings->admin.listen;
-    int address_len = (int)(strrchr(listen, ':') ? strrchr(listen, ':') - listen : 0);
     enum rc rc;
 
-    if (strcmp(listen, "off") == 0)
+    if (strcmp(daemon->settings->admin.listen, "off") == 0)
         return RC_OK;
     rc = admin_open(&daemon->admin, daemon->settings, daemon->title, &daemon->readiness, err);
     if (rc != RC_OK)
         return rc;
-    log_event(LOG_INFO, "admin_listening", "url=%s://%.*s:%d/", admin_scheme(daemon->admin),
-              address_len, listen, admin_port(daemon->admin));
-    make_admin_url(daemon, listen, address_len);
+    make_admin_url(daemon);
+    log_event(LOG_INFO, "admin_listening", "url=%s/", daemon->admin_url);
     return RC_OK;
 }
 

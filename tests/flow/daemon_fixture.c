@@ -243,7 +243,7 @@ int child_end(struct child *child)
 
 static char answer[65536];
 
-int child_ask(const struct child *child, const char *method, const char *path)
+int child_ask_as(const struct child *child, const char *host, const char *method, const char *path)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)child->port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -253,8 +253,8 @@ int child_ask(const struct child *child, const char *method, const char *path)
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    snprintf(request, sizeof(request),
-             "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
+    snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
+             method, path, host);
     assert_int_equal(write(fd, request, strlen(request)), strlen(request));
     while ((n = read(fd, answer + len, sizeof(answer) - 1 - len)) > 0)
         len += (size_t)n;
@@ -262,6 +262,11 @@ int child_ask(const struct child *child, const char *method, const char *path)
     close(fd);
     assert_int_equal(strncmp(answer, "HTTP/1.1 ", 9), 0);
     return atoi(answer + 9);
+}
+
+int child_ask(const struct child *child, const char *method, const char *path)
+{
+    return child_ask_as(child, "localhost", method, path);
 }
 
 const char *child_answer(void)

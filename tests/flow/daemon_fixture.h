@@ -65,8 +65,10 @@ void child_works(struct child *child, const char *const *arguments);
 /* Reads the log to its end and returns the exit code. */
 int child_end(struct child *child);
 
-/* The status of the answer, which child_answer() is then in whole, headers and all. */
+/* The status of the answer, which child_answer() is then in whole, headers and all. host: of the
+ * header Host, otherwise "localhost". */
 int child_ask(const struct child *child, const char *method, const char *path);
+int child_ask_as(const struct child *child, const char *host, const char *method, const char *path);
 const char *child_answer(void);
 
 #endif

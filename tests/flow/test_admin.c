@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -148,30 +149,46 @@ static void a_wrong_setting_of_the_pages_is_named_itself(void **state)
     assert_int_equal(child_end(&child), EXIT_USAGE);
 }
 
-static void a_server_at_all_addresses_is_found_by_the_name_of_its_host(void **state)
+/* Starts the pages at an address and requests them by the URL that the log has, which is the one
+ * of `tallybox status`, too. */
+static void pages_open_at(const char *listen_set, const char *hosts_set, const char *host)
 {
-    static const char *const all[] = {"0.0.0.0", "[::]", "*"};
-    char name[65];
-    char want[96];
-    char set[64];
+    char want[300];
+    char at[280];
     struct child child;
+
+    child_start(&child, TEXTS(listen_set, hosts_set, "--set=admin.without_token=yes"));
+    child_says(&child, "event=admin_listening url=");
+    snprintf(want, sizeof(want), "url=http://%s:", host);
+    if (!strstr(child.line, want))
+        fail_msg("expected \"%s\" in: %s", want, child.line);
+    child.port = atoi(strstr(child.line, want) + strlen(want));
+    child_says(&child, "event=started");
+    snprintf(at, sizeof(at), "%s:%d", host, child.port);
+    snprintf(want, sizeof(want), "http://%s", at);
+    assert_string_equal(shared->admin_url, want);
+    assert_int_equal(child_ask_as(&child, at, "GET", "/readyz"), 200);
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
+static void a_server_at_all_addresses_is_found_by_a_name_that_it_answers_to(void **state)
+{
+    static const char *const all[] = {"--set=admin.listen=0.0.0.0:0", "--set=admin.listen=[::]:0",
+                                      "--set=admin.listen=*:0"};
+    static const char none[] = "--set=admin.hosts=";
+    char name[65];
+    char hosts[128];
 
     (void)state;
     os_host_name(name, sizeof(name));
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        snprintf(set, sizeof(set), "--set=admin.listen=%s:0", all[i]);
-        child_start(&child, TEXTS(set, "--set=admin.without_token=yes"));
-        child_says(&child, "event=started");
-        snprintf(want, sizeof(want), "http://%s:", name);
-        assert_memory_equal(shared->admin_url, want, strlen(want));
-        kill(child.pid, SIGTERM);
-        assert_int_equal(child_end(&child), EXIT_DONE);
-    }
-    child_works(&child, NULL);
-    snprintf(want, sizeof(want), "http://127.0.0.1:%d", child.port);
-    assert_string_equal(shared->admin_url, want);
-    kill(child.pid, SIGTERM);
-    assert_int_equal(child_end(&child), EXIT_DONE);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        pages_open_at(all[i], none, name);
+    snprintf(hosts, sizeof(hosts), "--set=admin.hosts=pages.example,%s", name);
+    pages_open_at(all[2], hosts, name);
+    pages_open_at(all[2], "--set=admin.hosts=*.example,proxy.test:1,pages.test,other.test",
+                  "pages.test");
+    pages_open_at("--set=admin.listen=127.0.0.1:0", none, "127.0.0.1");
 }
 
 static void the_pages_can_be_off(void **state)
@@ -196,7 +213,7 @@ int main(void)
         cmocka_unit_test_setup(other_pages_and_methods_are_refused, daemon_setup),
         cmocka_unit_test_setup(a_port_in_use_is_named, daemon_setup),
         cmocka_unit_test_setup(a_wrong_setting_of_the_pages_is_named_itself, daemon_setup),
-        cmocka_unit_test_setup(a_server_at_all_addresses_is_found_by_the_name_of_its_host,
+        cmocka_unit_test_setup(a_server_at_all_addresses_is_found_by_a_name_that_it_answers_to,
                                daemon_setup),
         cmocka_unit_test_setup(the_pages_can_be_off, daemon_setup),
     };
