@@ -518,3 +518,14 @@ enum rc http_try_address(const char *address, int *fd, struct err *err)
     code = listen_at(host, 0, fd, &resolve_code);
     return judge_listen(address, code, resolve_code, err);
 }
+
+bool http_is_foreign(const char *address)
+{
+    struct err err = {0};
+    int fd = -1;
+
+    if (http_try_address(address, &fd, &err) != RC_OK)
+        return err.code == EADDRNOTAVAIL;
+    close(fd);
+    return false;
+}

@@ -27,6 +27,9 @@ enum rc http_listen(const char *address, int *fd, int *port, struct err *err);
  * leaves the port alone. */
 enum rc http_try_address(const char *address, int *fd, struct err *err);
 
+/* Whether only another machine can listen at the address, because this one does not have it. */
+bool http_is_foreign(const char *address);
+
 /* The phases of a connection, and the limit of each. */
 enum http_phase {
     HTTP_PHASE_HEADER,  /* receives its first header, from the accept on: header_timeout_ms */

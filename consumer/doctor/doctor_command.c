@@ -2,6 +2,7 @@
 #include "consumer/doctor/doctor_command.h"
 
 #include "common/db/db.h"
+#include "common/http/connections.h"
 #include "common/options.h"
 #include "common/text.h"
 #include "consumer/doctor/doctor.h"
@@ -93,8 +94,50 @@ static void add_mistake(struct mistakes *mistakes, const struct role *role, cons
              roles[0] ? ", " : "", role->name);
 }
 
+/* If a role listens at an address of another machine, nothing can be said about the address here:
+ * it is noted, and replaced in the settings, so that the role's other checks are made. */
+static void skip_foreign_address(struct mistakes *foreign, const struct role *role,
+                                 const char *name, char listen[SETTING_TEXT_SIZE])
+{
+    struct err err = {0};
+
+    if (!http_is_foreign(listen))
+        return;
+    err_set(&err, "%s = %s was not checked: this machine does not have that address", name, listen);
+    add_mistake(foreign, role, &err);
+    snprintf(listen, SETTING_TEXT_SIZE, "*:0");
+}
+
+/* What check_roles() finds. */
+struct role_findings {
+    struct mistakes wrong;
+    struct mistakes foreign; /* addresses of other machines */
+};
+
+static void check_role_settings(struct role_findings *found, const struct doctor_checks *checks,
+                                const struct role *role, const struct settings *settings)
+{
+    struct settings *own = malloc(sizeof(*own));
+    struct err err = {0};
+
+    if (!own) {
+        err_set(&err, "out of memory");
+        add_mistake(&found->wrong, role, &err);
+        return;
+    }
+    *own = *settings;
+    skip_foreign_address(&found->foreign, role, "admin.listen", own->admin.listen);
+    if (list_has(role->sections, "api"))
+        skip_foreign_address(&found->foreign, role, "api.listen", own->api.listen);
+    if (role_check_process(own, &err) != RC_OK)
+        add_mistake(&found->wrong, role, &err);
+    if (role_check(role, own, checks->env->handlers, &err) != RC_OK)
+        add_mistake(&found->wrong, role, &err);
+    free(own);
+}
+
 /* Runs the checks of a role on the settings that its process would read. */
-static void check_role(struct mistakes *mistakes, const struct doctor_checks *checks,
+static void check_role(struct role_findings *found, const struct doctor_checks *checks,
                        const struct role *role)
 {
     struct options options = *checks->options;
@@ -104,32 +147,33 @@ static void check_role(struct mistakes *mistakes, const struct doctor_checks *ch
     if (!list_has(checks->roles, "run"))
         options.role = role->name;
     if (options_read(&options, &config, &err) != RC_OK) {
-        add_mistake(mistakes, role, &err);
+        add_mistake(&found->wrong, role, &err);
         return;
     }
-    if (role_check_process(config_settings(config), &err) != RC_OK)
-        add_mistake(mistakes, role, &err);
-    if (role_check(role, config_settings(config), checks->env->handlers, &err) != RC_OK)
-        add_mistake(mistakes, role, &err);
+    check_role_settings(found, checks, role, config_settings(config));
     config_free(config);
 }
 
 static void check_roles(struct doctor *doctor, const struct doctor_checks *checks)
 {
-    struct mistakes mistakes = {0};
+    struct role_findings found = {0};
 
     for (size_t i = 0; i < checks->env->role_count; i++) {
         const struct role *role = checks->env->roles[i];
 
         if (!checks->roles[0] || list_has(checks->roles, role->name) ||
             list_has(checks->roles, "run"))
-            check_role(&mistakes, checks, role);
+            check_role(&found, checks, role);
     }
-    for (size_t i = 0; i < mistakes.count; i++)
+    for (size_t i = 0; i < found.foreign.count; i++)
+        doctor_add(doctor, DOCTOR_WARNING, "settings",
+                   "run doctor on the machine of the role, or correct the address", "%s: %s",
+                   found.foreign.roles[i], found.foreign.errors[i].text);
+    for (size_t i = 0; i < found.wrong.count; i++)
         doctor_add(doctor, DOCTOR_FAILED, "settings",
                    "correct the setting or its file; `tallybox config` shows where each value "
                    "comes from",
-                   "%s cannot start: %s", mistakes.roles[i], mistakes.errors[i].text);
+                   "%s cannot start: %s", found.wrong.roles[i], found.wrong.errors[i].text);
 }
 
 static void check_settings(struct doctor *doctor, const struct settings *settings,

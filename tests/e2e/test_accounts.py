@@ -279,6 +279,28 @@ class Doctor(suite.Case):
                                   "[role.serve]\napi.listen = 0.0.0.0:8080\n")
         self.assertRegex(self.doctor().stdout, "serve cannot start: api.listen: other machines")
 
+    def test_an_address_of_another_machine_is_not_checked(self):
+        def doctor(*arguments, **more):
+            return self.doctor(*arguments, api__listen="203.0.113.1:8080",
+                               admin__listen="203.0.113.2:9464+", admin__without_token="yes", **more)
+
+        done = doctor(api__without_token="yes")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "warning +settings +serve: api.listen = 203.0.113.1:8080 was not "
+                                      "checked: this machine does not have that address")
+        self.assertRegex(done.stdout, "warning +settings +serve, relay, retry, consume, rollup, "
+                                      "housekeep: admin.listen = 203.0.113.2:9464\\+ was not checked")
+        self.assertNotIn("every setting is valid", done.stdout)
+        # What does not depend on the machine is checked.
+        done = doctor(api__tasks="on")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("serve cannot start: api.tasks is on but", done.stdout)
+        done = doctor()
+        self.assertIn("serve cannot start: api.listen: other machines can reach", done.stdout)
+        # A role that is started there itself must have the address.
+        done = self.stack.tallybox("serve", expect=2, sets={"api.listen": "203.0.113.1:8080"})
+        self.assertIn("cannot listen on 203.0.113.1:8080: this machine does not have", done.stderr)
+
     def test_the_configuration_of_the_topics_is_read(self):
         prefix = self.stack.settings["relay.topic_prefix"]
         small, wide = f"{prefix}small", f"{prefix}wide"

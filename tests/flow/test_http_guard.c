@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "common/http/connections.h"
 #include "common/os.h"
 #include "tests/flow/http_fixture.h"
 
@@ -116,6 +117,20 @@ static void a_check_of_the_settings_finds_the_same(void **state)
     config.listen = "192.0.2.1:0";
     assert_int_equal(http_check(&config, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "api.listen: cannot listen on 192.0.2.1:0: this machine"));
+}
+
+/* A name that cannot be resolved may be a mistake, so it is not said to be another machine's. */
+static void an_address_of_another_machine_is_known(void **state)
+{
+    static const char *const own[] = {"127.0.0.1:8080", "127.0.0.2:8080+", "*:8080",
+                                      "0.0.0.0:8080",   "localhost:8080",  "name.invalid:8080",
+                                      "127.0.0.1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        assert_false(http_is_foreign(own[i]));
+    assert_true(http_is_foreign("203.0.113.1:8080"));
+    assert_true(http_is_foreign("203.0.113.1:8080+"));
 }
 
 static int status_of(const struct fixture *fixture, const char *request, const char *authorization)
@@ -403,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_others_can_reach_needs_a_token),
         cmocka_unit_test(a_check_of_the_settings_finds_the_same),
+        cmocka_unit_test(an_address_of_another_machine_is_known),
         cmocka_unit_test(only_a_token_opens_and_files_are_read_again),
         cmocka_unit_test(a_needed_scope_must_be_had_by_a_token),
         cmocka_unit_test(a_refused_body_is_dropped),
