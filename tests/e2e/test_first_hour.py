@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The first hour of a new user, played from the documents alone: docs/outbox.md from an empty server
 to the first record, a vote as README shows it, a webhook as RETRY.md hands it over, a poisoned event
-corrected and a password changed as OPERATIONS.md tells. Commands and SQL are taken from the pages;
-only addresses and names of this machine are put in."""
+corrected and a password changed as OPERATIONS.md tells. Every command is taken from a page; only
+addresses, names, ids and waits of this test are put in. The settings are in ./tallybox.ini, where
+commands look for them. The output has the time to the first event and to the first retried call."""
 
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -44,6 +47,20 @@ def commands(text):
     """The commands of an indented block, without the comments behind them."""
     return [re.sub(r" {2,}# .*", "", line.strip()) for line in text.splitlines()
             if line.startswith("    ") and re.match(r" {4}(tallybox|\(umask|curl|ALTER)", line)]
+
+
+def inline(name, start):
+    """The command within the text of a page that begins with these words."""
+    found = re.search(rf"`({re.escape(start)}[^`\n]*)`", page(name))
+    if not found:
+        raise AssertionError(f"{name} has no command `{start} ...`")
+    return found[1]
+
+
+def role_command(role):
+    """What starts a role, after the one that docs/outbox.md starts first."""
+    first = block(section("docs/outbox.md", "## 3."), "sh").splitlines()[0]
+    return first.replace("relay", role)
 
 
 class Receiver(http.server.ThreadingHTTPServer):
@@ -88,6 +105,8 @@ class FirstHour(unittest.TestCase):
         self.server.start()
         self.api_port = suite.free_port()
         self.running = {}
+        self.corrections = []
+        self.began = time.monotonic()
         self.program("tallybox", f'exec "{suite.BINARY}" "$@"')
         self.program("mariadb", f'exec "{shutil.which("mariadb")}" --no-defaults --host=127.0.0.1 '
                                 f'--port={self.server.port} --user=root "$@"')
@@ -108,13 +127,6 @@ class FirstHour(unittest.TestCase):
         return subprocess.run(["bash", "-ec", f"set -o pipefail; {command}"], cwd=self.work,
                               capture_output=True, text=True, timeout=120, check=False,
                               env=self.environment())
-
-    def run_now(self, command):
-        """The task may run already, or have ended, because its next attempt was due."""
-        done = self.run_command(command)
-        self.assertTrue(done.returncode == 0 or re.search("is running|no such|has ended|not there",
-                                                          done.stdout + done.stderr),
-                        done.stdout + done.stderr)
 
     def shell(self, command):
         done = self.run_command(command)
@@ -157,11 +169,10 @@ class FirstHour(unittest.TestCase):
         self.stop(command.split()[1])
         return self.start(command)
 
-    def account(self, role, *more):
-        """The account of a role by the command of the page; its password goes into a file."""
-        done = self.shell(" ".join(["tallybox migrate grants --role", role, *more,
-                                    "--create-user --config tallybox.ini | mariadb"]))
-        self.note_account(role, done.stderr)
+    def account(self, role):
+        """The account of a role by the command of README; its password goes into a file."""
+        command = inline("README.md", "tallybox migrate grants --role relay --create-user")
+        self.note_account(role, self.shell(command.replace("relay", role)).stderr)
 
     def shell_blocks(self, text):
         """Every command of a section's sh blocks; new accounts go into the settings file."""
@@ -182,6 +193,9 @@ class FirstHour(unittest.TestCase):
         with open(self.ini, "a", encoding="utf-8") as ini:
             ini.write(f"\n[role.{role}]\nmysql.user = {match[1]}\n"
                       f"mysql.password_file = {role}.password\n")
+
+    def tell(self, what):
+        print(f"{what} after {time.monotonic() - self.began:.1f} s", file=sys.stderr, flush=True)
 
     def wait_record(self, topic, key):
         def look():
@@ -211,15 +225,16 @@ class FirstHour(unittest.TestCase):
         self.sql("GRANT INSERT ON shop.orders TO 'tallybox_application_insert'@'%'")
         self.sql(files["order.sql"].replace("A-1001", order), database="shop", **login)
         record = self.wait_record("outbox.event.order", order)
+        self.tell("\nthe first event is in Kafka")
         self.assertIn(f'"number":"{order}"'.encode(), record.value)
-        done = self.shell("tallybox status --check --config tallybox.ini")
-        self.assertTrue(done.stdout.startswith("ok"), done.stdout)
+        check = next(line for line in commands(page("OPERATIONS.md")) if "status --check" in line)
+        self.assertTrue(self.shell(check).stdout.startswith("ok"))
 
     def play_vote(self):
         """README's first vote, after the tables for votes were added."""
         self.shell_blocks(section("docs/outbox.md", "## Votes later"))
         self.account("serve")
-        self.start("tallybox serve --config tallybox.ini")
+        self.start(role_command("serve"))
         suite.wait_for("the API to answer", self.answers)
         command = next(line.strip() for line in page("README.md").splitlines()
                        if line.strip().startswith("curl -d '{\"voterId\":1"))
@@ -242,8 +257,9 @@ class FirstHour(unittest.TestCase):
         settings = settings.replace("[api]\n", f"[api]\nlisten = 127.0.0.1:{self.api_port}\n")
         self.ini.write_text(self.ini.read_text().replace(
             f"[api]\nlisten = 127.0.0.1:{self.api_port}\n", settings))
-        self.restart("tallybox serve --config tallybox.ini")
-        self.restart("tallybox retry --config tallybox.ini")
+        self.restart(role_command("serve"))
+        self.restart(role_command("retry"))
+        self.wait_long("invoice")
         command = next(line.strip() for line in text.splitlines()
                        if line.strip().startswith("curl ") and "/v1/tasks" in line)
         command = command.replace("https://billing.example.org", f"http://{host}")
@@ -253,36 +269,79 @@ class FirstHour(unittest.TestCase):
         suite.wait_for("the first call", lambda: receiver.calls)
         suite.wait_for("the task to wait for its next attempt", lambda: self.sql(
             f"SELECT 1 FROM tallybox.retry_task WHERE id = {answer[1]} AND attempts > 0"))
-        self.run_now(f"tallybox retry run-now {answer[1]} --config tallybox.ini")
+        run_now = next(line for line in commands(section("RETRY.md", "## Runbook"))
+                       if line.startswith("tallybox retry run-now 17"))
+        self.shell(run_now.replace("17", answer[1]))
         suite.wait_for("the second call", lambda: len(receiver.calls) > 1)
+        self.tell("the first webhook was called again")
         self.assertEqual(len(set(receiver.calls)), 1)
         suite.wait_for("the task to end", lambda: not self.sql(
             f"SELECT 1 FROM tallybox.retry_task WHERE id = {answer[1]}"))
 
-    def play_poisoned_event(self, key):
-        """OPERATIONS.md, Refused events: the commands, with the task's id."""
-        self.sql("INSERT INTO tallybox.outbox (id, aggregatetype, aggregateid, type, payload, "
-                 f"headers) VALUES ('{key}', 'order', '{key}', 'OrderPlaced', '{{}}', 'north')")
-        shown = commands(section("OPERATIONS.md", "## Refused events"))
-        listing = next(line for line in shown if line.startswith("tallybox retry list"))
-        def list_task():
-            text = self.shell(f"{listing} --config tallybox.ini").stdout
-            found = re.search(rf"^ *(\d+) .*{key}", text, re.M)
-            if not found:
-                raise suite.NotThere(text)
-            return found
+    def wait_long(self, scene, *more):
+        """By the command of RETRY.md: only run-now brings the next attempt within this test."""
+        command = inline("RETRY.md", "tallybox retry scene set SCENE --policy")
+        policy = "".join(['"fixed 1h"', *more])
+        self.assertIn('"fixed 30s"', command)
+        self.shell(command.replace("SCENE", scene).replace('"fixed 30s"', policy))
 
-        task = suite.wait_for("the event to be diverted", list_task)
+    def find_failed(self, listing, key):
+        """The id of the task of an event whose first attempt has failed."""
+        text = self.shell(listing).stdout
+        found = re.search(rf"^ *(\d+) +outbox/publish +waiting +1 .*\b{key}\b", text, re.M)
+        if not found:
+            raise suite.NotThere(text)
+        return found[1]
+
+    def poison(self, key, kind="order", headers=None, payload="{}"):
+        """An event that cannot be published; the task that it becomes, by the command of the page."""
+        self.sql("INSERT INTO tallybox.outbox (id, aggregatetype, aggregateid, type, payload, "
+                 f"headers) VALUES ('{key}', '{kind}', '{key}', 'OrderPlaced', '{payload}', "
+                 f"{headers or 'NULL'})")
+        listing = next(line for line in self.corrections if "retry list" in line)
+        return suite.wait_for("the event to be diverted and its first attempt to fail",
+                              lambda: self.find_failed(listing, key))
+
+    def play_line(self, start, task):
+        """The line of the page that begins so, with the task's id; what it printed."""
+        line = next(line for line in self.corrections if f"{line} ".startswith(f"{start} "))
+        return self.shell(line.replace(" 17", f" {task}")).stdout
+
+    def correct(self, task, edit):
+        self.play_line(edit, task)
+        self.assertRegex(self.play_line("tallybox retry show 17", task), r"\bedited\b.*@")
+        self.play_line("tallybox retry run-now", task)
+
+    def play_poisoned_events(self, mark):
+        """OPERATIONS.md, Refused events: the commands correct each kind of fault."""
+        self.corrections = commands(section("OPERATIONS.md", "## Refused events"))
+        self.corrections.append(inline("OPERATIONS.md", "tallybox retry edit 17 --headers h"))
+        self.wait_long("publish --group outbox", ', "stop": []')
+
+        payload = json.dumps({"number": f"P-{mark}", "note": "x" * 1_100_000})
+        task = self.poison(f"P-{mark}", payload=payload)
+        self.play_line("tallybox retry show 17 --raw", task)
+        self.assertEqual((self.work / "payload.json").read_text(), payload)
+        (self.work / "payload.json").write_text('{"note": "short"}')
+        self.correct(task, "tallybox retry edit 17 --params")
+        record = self.wait_record("outbox.event.order", f"P-{mark}")
+        self.assertEqual(record.value, b'{"note": "short"}')
+
         (self.work / "headers.json").write_text('{"tenant": "north"}')
-        for line in shown:
-            line = line.replace(" 17", f" {task[1]}") + " --config tallybox.ini"
-            if re.match(r"tallybox retry (show \d+ --config|edit \d+ --headers)", line):
-                self.shell(line)
-            elif line.startswith("tallybox retry run-now"):
-                self.run_now(line)
-        record = self.wait_record("outbox.event.order", key)
-        self.assertEqual((record.headers["tenant"], record.headers["id"]), ("north", key))
+        task = self.poison(f"H-{mark}", headers="'north'")
+        self.correct(task, "tallybox retry edit 17 --headers headers.json")
+        record = self.wait_record("outbox.event.order", f"H-{mark}")
+        self.assertEqual((record.headers["tenant"], record.headers["id"]), ("north", f"H-{mark}"))
         self.assertEqual(record.headers["ce_type"], "OrderPlaced")
+
+        task = self.poison(f"T-{mark}", kind="no topic")
+        self.correct(task, "tallybox retry edit 17 --options")
+        self.assertEqual(self.wait_record("orders", f"T-{mark}").headers["id"], f"T-{mark}")
+
+        task = self.poison(f"B-{mark}", kind="no topic", headers="'north'")
+        self.correct(task, "tallybox retry edit 17 --headers headers.json --options")
+        record = self.wait_record("orders", f"B-{mark}")
+        self.assertEqual((record.headers["tenant"], record.headers["id"]), ("north", f"B-{mark}"))
 
     def play_password(self, key):
         """OPERATIONS.md, Change a password: the relay continues without a restart."""
@@ -312,11 +371,13 @@ class FirstHour(unittest.TestCase):
         receiver = Receiver()
         self.addCleanup(receiver.close)
         mark = f"{os.getpid()}-{self.server.port}"
+        suite.kafka()
+        self.began = time.monotonic()
         try:
             self.play_outbox(f"A-{mark}")
             self.play_vote()
             self.play_webhook(receiver)
-            self.play_poisoned_event(f"B-{mark}")
+            self.play_poisoned_events(mark)
             self.play_password(f"C-{mark}")
         except BaseException:
             print(self.logs(), file=sys.stderr)
