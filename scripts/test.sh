@@ -11,7 +11,7 @@
 
 test_help() {
     cat <<'END'
-./dev test [--preset PRESET] [--part K/N] [unit|flow|e2e|chaos|long]... [NAME]
+./dev test [--preset PRESET] [--part K/N] [--program FILE] [unit|flow|e2e|chaos|long]... [NAME]
 
 Builds and runs the tests; without a tier unit, flow and e2e.
 
@@ -28,6 +28,9 @@ NAME narrows: to C test programs whose name matches it, to e2e and chaos tests w
 and to jobs of long whose name contains it. --part K/N runs every Nth job of long from the Kth; CI
 runs one part of eight, by the commit's hash.
 --preset asan or tsan runs unit and flow under sanitizers (no e2e, no chaos).
+--program FILE runs e2e alone, on MariaDB, with this program and without a build: as
+`./dev test --program build/release/tallybox FirstHour`. Tests that use build/dev's other programs
+do not work with it.
 TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only. e2e runs both side by side,
 and TALLYBOX_TEST_WORKERS (2) classes of tests at a time on each, with servers of their own (about
 1 GB of memory).
@@ -39,7 +42,7 @@ only if tests/skips.txt lists it with its reason; a difference is a failure. The
 END
 }
 
-TEST_PASSED=0 TEST_FAILED=0 TEST_SKIPPED=0 TEST_PRESET=dev TEST_NAME='' TEST_WORK=''
+TEST_PASSED=0 TEST_FAILED=0 TEST_SKIPPED=0 TEST_PRESET=dev TEST_NAME='' TEST_WORK='' TEST_PROGRAM=''
 TEST_TIERS=()
 
 test_parse() {
@@ -49,6 +52,11 @@ test_parse() {
             TEST_PRESET=${2:-}
             [[ $TEST_PRESET =~ ^(dev|asan|tsan|clang)$ ]] ||
                 usage_error "--preset takes dev, asan, tsan or clang"
+            shift
+            ;;
+        --program)
+            [[ -f ${2:-} && -x $2 ]] || usage_error "--program takes a program, not '${2:-}'"
+            TEST_PROGRAM=$(realpath "$2")
             shift
             ;;
         --part)
@@ -65,7 +73,11 @@ test_parse() {
         esac
         shift
     done
-    if ((${#TEST_TIERS[@]} == 0)); then
+    if [[ -n $TEST_PROGRAM ]]; then
+        [[ ${TEST_TIERS[*]:-e2e} == e2e && ${TALLYBOX_DB:-mariadb} == mariadb ]] ||
+            usage_error "--program is for e2e on MariaDB alone"
+        TEST_TIERS=(e2e)
+    elif ((${#TEST_TIERS[@]} == 0)); then
         TEST_TIERS=(unit flow)
         [[ $TEST_PRESET != dev ]] || TEST_TIERS+=(e2e)
     fi

@@ -139,10 +139,15 @@ e2e_all() {
         e2e_languages
         e2e_promtool
     fi
-    [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
-    [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
+    if [[ -n $TEST_PROGRAM ]]; then
+        programs=("mariadb=$TEST_PROGRAM")
+    else
+        [[ ${TALLYBOX_DB:-mariadb} != mariadb ]] || e2e_mariadb
+        [[ ${TALLYBOX_DB:-mysql} != mysql ]] || e2e_mysql
+    fi
     ((${#programs[@]})) || return 0
-    [[ $E2E_TIER != e2e || -z $TEST_NAME && ${TALLYBOX_TEST_CLASSES:-} != long ]] || e2e_bench
+    [[ -n $TEST_PROGRAM || $E2E_TIER != e2e ||
+        -z $TEST_NAME && ${TALLYBOX_TEST_CLASSES:-} != long ]] || e2e_bench
     step "running $E2E_TIER tests with ${programs[*]%%=*}"
     e2e_run "${programs[@]}"
 }
