@@ -27,7 +27,7 @@
 #include "outbox/relay/gaps.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/relay/row_sets.h"
+#include "outbox/relay/window.h"
 
 #include <stdbool.h>
 #include <stddef.h>

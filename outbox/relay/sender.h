@@ -40,9 +40,10 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "outbox/relay/flight.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/relay/row_sets.h"
+#include "outbox/relay/suspects.h"
 #include "outbox/relay/topics.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/row_sets.h"
+#include "outbox/relay/suspects.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/hash.h"
-#include "outbox/relay/row_sets.h"
+#include "outbox/relay/window.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
