@@ -7,8 +7,8 @@
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
+#include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/relay/server_mysql.h"
 
 #include <stdint.h>
 

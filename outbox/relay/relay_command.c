@@ -11,11 +11,12 @@
 #include "outbox/relay/deleter_mysql.h"
 #include "outbox/relay/diverter_mysql.h"
 #include "outbox/relay/lane.h"
+#include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/probe_kafka.h"
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
-#include "outbox/relay/server_mysql.h"
 #include "outbox/relay/source_mysql.h"
+#include "outbox/relay/writers_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,9 @@
 
 #include "common/config/settings.h"
 #include "common/db/db.h"
+#include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/relay_ops.h"
-#include "outbox/relay/server_mysql.h"
+#include "outbox/relay/writers_mysql.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -163,7 +163,7 @@ static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct rel
         out->payload = (struct bytes){event->value, event->value_len};
 }
 
-/* As server_mysql.h: another database than the noted one is refused. */
+/* As origin_mysql.h: another database than the noted one is refused. */
 static enum rc adapter_call(struct lane_adapter *adapter, struct err *err)
 {
     struct lane_origin *origin = adapter->origin;

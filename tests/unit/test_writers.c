@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/server_mysql.h"
+#include "outbox/relay/writers_mysql.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
