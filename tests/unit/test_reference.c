@@ -10,7 +10,7 @@
 #include "consumer/maintenance/housekeep_command.h"
 #include "consumer/rollup/rollup_command.h"
 #include "outbox/relay/relay_command.h"
-#include "outbox/retry/cli/retry_text.h"
+#include "outbox/retry/cli/retry_tables.h"
 #include "outbox/retry/retry_command.h"
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
@@ -112,13 +112,13 @@ static void tables_of_the_retry_queue_are_those_of_the_program(void **state)
     struct buf table = {0};
 
     (void)state;
-    retry_text_fields(&table);
+    retry_tables_put_fields(&table);
     assert_block_of("RETRY.md", "<!-- fields:", "<!-- /fields", &table);
     table = (struct buf){0};
-    retry_text_waits(&table);
+    retry_tables_put_waits(&table);
     assert_block_of("RETRY.md", "<!-- waits:", "<!-- /waits", &table);
     table = (struct buf){0};
-    retry_text_presets(&table);
+    retry_tables_put_presets(&table);
     assert_block_of("RETRY.md", "<!-- presets:", "<!-- /presets", &table);
 }
 

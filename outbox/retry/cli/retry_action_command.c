@@ -10,7 +10,8 @@
 #include "outbox/retry/cli/retry_group_command.h"
 #include "outbox/retry/cli/retry_request.h"
 #include "outbox/retry/cli/retry_scene_command.h"
-#include "outbox/retry/cli/retry_text.h"
+#include "outbox/retry/cli/retry_tables.h"
+#include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/store/task_admin_mysql.h"
 
 #include <inttypes.h>
@@ -75,7 +76,7 @@ static bool explain_unknown_handler(const struct retry_handlers *handlers, const
         nearest_offer(&nearest, handlers->list[i]->name);
     }
     buf_text_put(out, "no task of the handler ");
-    retry_text_put_line(out, name);
+    task_text_line(out, name);
     buf_print(out,
               " runs: there is no such handler%s%s; `tallybox retry handlers` lists them. "
               "Cancel these tasks, and insert them with another handler\n",
@@ -113,11 +114,11 @@ static enum rc print_row(void *ctx, const struct retry_view *view, struct err *e
     (void)err;
     if (task_list->json) {
         buf_text_put(&task_list->out, task_list->rows == 0 ? "\n  " : ",\n  ");
-        task_json(&task_list->out, view, false);
+        task_text_json(&task_list->out, view, false);
     } else {
         if (task_list->rows == 0)
-            task_list_head(&task_list->out, task_list->ended);
-        task_list_row(&task_list->out, view, task_list->now_ms);
+            task_text_head(&task_list->out, task_list->ended);
+        task_text_row(&task_list->out, view, task_list->now_ms);
     }
     add_kind(task_list, view);
     task_list->rows++;
@@ -199,7 +200,7 @@ struct task_show {
 static void show_json(struct task_show *task_show, const struct retry_view *view)
 {
     buf_text_put(&task_show->out, "{\"task\": ");
-    task_json(&task_show->out, view, true);
+    task_text_json(&task_show->out, view, true);
     buf_print(&task_show->out, ",\n\"parked\": %s,\n\"attempts\": [",
               task_show->parked ? "true" : "false");
 }
@@ -222,7 +223,7 @@ static enum rc show_view(void *ctx, const struct retry_view *view, struct err *e
     } else if (task_show->words->json) {
         show_json(task_show, view);
     } else {
-        task_show_text(&task_show->out, view, task_show->now_ms);
+        task_text_show(&task_show->out, view, task_show->now_ms);
         if (task_show->parked)
             buf_text_put(&task_show->out,
                          "parked          its key waits for `tallybox retry unpark`\n");
@@ -237,9 +238,9 @@ static enum rc show_attempt(void *ctx, const struct retry_attempt_view *attempt,
     (void)err;
     if (task_show->words->json) {
         buf_text_put(&task_show->out, task_show->attempts == 0 ? "\n  " : ",\n  ");
-        task_attempt_json(&task_show->out, attempt);
+        task_text_attempt_json(&task_show->out, attempt);
     } else {
-        task_attempt_text(&task_show->out, attempt, task_show->attempts == 0, task_show->now_ms);
+        task_text_attempt(&task_show->out, attempt, task_show->attempts == 0, task_show->now_ms);
     }
     task_show->attempts++;
     return RC_OK;
@@ -344,13 +345,13 @@ static int print_table(const struct retry_request *request, const struct retry_h
     struct buf out = {0};
 
     if (request->action == RETRY_SCENE_FIELDS)
-        retry_text_fields(&out);
+        retry_tables_put_fields(&out);
     else if (request->action == RETRY_SCENE_WAITS)
-        retry_text_waits(&out);
+        retry_tables_put_waits(&out);
     else if (request->action == RETRY_SCENE_PRESETS)
-        retry_text_presets(&out);
+        retry_tables_put_presets(&out);
     else if (request->action == RETRY_HANDLERS)
-        retry_text_handlers(&out, handlers);
+        retry_tables_put_handlers(&out, handlers);
     else
         return -1;
     return options_print(&out);

@@ -7,7 +7,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/progress_bar.h"
-#include "outbox/retry/cli/retry_text.h"
+#include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/store/task_admin_mysql.h"
 
 #include <inttypes.h>
@@ -269,7 +269,7 @@ struct explanation {
 static void put_command(struct buf *out, const char *command, const char *key, const char *effect)
 {
     buf_text_put(out, command);
-    retry_text_put_line(out, key ? key : "KEY");
+    task_text_line(out, key ? key : "KEY");
     buf_text_put(out, effect);
 }
 
@@ -313,7 +313,7 @@ static enum rc explain_id(void *ctx, const struct retry_view *view, struct err *
     buf_print(&explanation->text, "unpark takes a key; task %" PRId64, view->id);
     if (view->ordering_key) {
         buf_text_put(&explanation->text, " has the key ");
-        retry_text_put_line(&explanation->text, view->ordering_key);
+        task_text_line(&explanation->text, view->ordering_key);
     } else {
         buf_print(&explanation->text, " has none: tallybox retry run-now %" PRId64, view->id);
     }

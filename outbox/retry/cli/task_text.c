@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/cli/retry_text.h"
+#include "outbox/retry/cli/task_text.h"
 
 #include "common/text.h"
 #include "common/utc.h"
-#include "outbox/retry/policy/policy.h"
-#include "outbox/retry/policy/wait.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -51,12 +49,12 @@ static const char *get_state(const struct retry_view *view)
     return view->outcome ? view->outcome : task_state_name(view->state);
 }
 
-void retry_text_put_line(struct buf *out, const char *text)
+void task_text_line(struct buf *out, const char *text)
 {
     put_cell(out, text, ALL_COLUMNS, 0);
 }
 
-void task_list_head(struct buf *out, bool ended)
+void task_text_head(struct buf *out, bool ended)
 {
     buf_print(out, "%8s  %-*s  %-9s  %5s  %-12s  %-*s  %s\n", "id", KIND_COLUMNS, "group/scene",
               ended ? "outcome" : "state", "tries", ended ? "ended" : "next", KEY_COLUMNS,
@@ -78,7 +76,7 @@ static void put_next(char text[WHEN_AGE_SIZE + 8], const struct retry_view *view
     }
 }
 
-void task_list_row(struct buf *out, const struct retry_view *view, int64_t now_ms)
+void task_text_row(struct buf *out, const struct retry_view *view, int64_t now_ms)
 {
     char kind[2 * RETRY_NAME_BYTES_MAX + 2];
     char next[WHEN_AGE_SIZE + 8];
@@ -122,7 +120,7 @@ static void put_number(struct buf *out, const char *name, int64_t number)
         buf_print(out, "%-16s%" PRId64 "\n", name, number);
 }
 
-void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_ms)
+void task_text_show(struct buf *out, const struct retry_view *view, int64_t now_ms)
 {
     put_number(out, "id", view->id);
     put_text(out, "group", view->group);
@@ -160,7 +158,7 @@ void task_show_text(struct buf *out, const struct retry_view *view, int64_t now_
         bytes_show(out, 16, "step result", view->step_result, view->step_result_len);
 }
 
-void task_attempt_text(struct buf *out, const struct retry_attempt_view *attempt, bool first,
+void task_text_attempt(struct buf *out, const struct retry_attempt_view *attempt, bool first,
                        int64_t now_ms)
 {
     char age[WHEN_AGE_SIZE];
@@ -234,7 +232,7 @@ static int put_whole_json(json_t *object, const struct retry_view *view)
            make_json_bytes(object, "step_result", view->step_result, view->step_result_len);
 }
 
-void task_json(struct buf *out, const struct retry_view *view, bool whole)
+void task_text_json(struct buf *out, const struct retry_view *view, bool whole)
 {
     json_t *object = json_pack(
         "{s:I, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s, s:I, s:o, s:s, s:s, s:s, s:I}", "id",
@@ -264,7 +262,7 @@ void task_json(struct buf *out, const struct retry_view *view, bool whole)
     put_json(out, object, failed);
 }
 
-void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt)
+void task_text_attempt_json(struct buf *out, const struct retry_attempt_view *attempt)
 {
     json_t *object =
         json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s}", "at_ms", (json_int_t)attempt->at_ms,
@@ -273,55 +271,4 @@ void task_attempt_json(struct buf *out, const struct retry_attempt_view *attempt
                   attempt->reason_class, "reason", attempt->reason);
 
     put_json(out, object, 0);
-}
-
-/* A '|' would end the cell. */
-static void put_table_cell(struct buf *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '|')
-            buf_char(out, '\\');
-        buf_char(out, *text);
-    }
-}
-
-static void put_table_row(struct buf *out, const char *name, const char *value, const char *about)
-{
-    buf_print(out, "| `%s` | ", name);
-    if (value[0]) {
-        buf_char(out, '`');
-        put_table_cell(out, value);
-        buf_text_put(out, "` | ");
-    }
-    put_table_cell(out, about);
-    buf_text_put(out, " |\n");
-}
-
-void retry_text_fields(struct buf *out)
-{
-    buf_text_put(out, "| field | default | what |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < policy_fields_count; i++)
-        put_table_row(out, policy_fields[i].name, policy_fields[i].default_json,
-                      policy_fields[i].about);
-}
-
-void retry_text_waits(struct buf *out)
-{
-    buf_text_put(out, "| preset | waits | what |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < wait_presets_count; i++)
-        put_table_row(out, wait_presets[i].name, wait_presets[i].list, wait_presets[i].about);
-}
-
-void retry_text_presets(struct buf *out)
-{
-    buf_text_put(out, "| preset | policy | what |\n| --- | --- | --- |\n");
-    for (size_t i = 0; i < policy_presets_count; i++)
-        put_table_row(out, policy_presets[i].name, policy_presets[i].json, policy_presets[i].about);
-}
-
-void retry_text_handlers(struct buf *out, const struct retry_handlers *handlers)
-{
-    buf_text_put(out, "| handler | what |\n| --- | --- |\n");
-    for (size_t i = 0; i < handlers->count; i++)
-        put_table_row(out, handlers->list[i]->name, "", handlers->list[i]->about);
 }

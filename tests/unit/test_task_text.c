@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/text.h"
-#include "outbox/retry/cli/retry_text.h"
+#include "outbox/retry/cli/task_text.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -59,15 +59,15 @@ static void a_line_shows_when_the_task_is_due(void **state)
     struct retry_view view = view_make();
 
     (void)state;
-    task_list_row(&out, &view, NOW_MS);
+    task_text_row(&out, &view, NOW_MS);
     assert_shows("default/mail");
     assert_shows("in 1 min");
     view.next_ms = NOW_MS;
-    task_list_row(&out, &view, NOW_MS);
+    task_text_row(&out, &view, NOW_MS);
     assert_shows("  due  ");
     view.outcome = "cancelled";
     view.ended_ms = NOW_MS - 5000;
-    task_list_row(&out, &view, NOW_MS);
+    task_text_row(&out, &view, NOW_MS);
     assert_shows("cancelled");
     assert_shows("5.0 s ago");
 }
@@ -85,9 +85,9 @@ static void nothing_in_a_task_steers_the_terminal(void **state)
     view.params = "\x1b]0;x\x07";
     view.params_len = 6;
     view.has_params = true;
-    task_list_head(&out, false);
-    task_list_row(&out, &view, NOW_MS);
-    task_show_text(&out, &view, NOW_MS);
+    task_text_head(&out, false);
+    task_text_row(&out, &view, NOW_MS);
+    task_text_show(&out, &view, NOW_MS);
     assert_false(out.failed);
     assert_true(utf8_prints(out.data, out.len));
     assert_shows("\xe2\x82\xac");
@@ -106,7 +106,7 @@ static void long_keys_stay_whole_and_long_reasons_are_cut_between_characters(voi
         memcpy(key + 3 * i, "\xe2\x82\xac", 3);
     view.ordering_key = key;
     view.reason = key;
-    task_list_row(&out, &view, NOW_MS);
+    task_text_row(&out, &view, NOW_MS);
     assert_true(utf8_prints(out.data, out.len));
     snprintf(whole, sizeof(whole), "  %s  ", key);
     assert_shows(whole);
@@ -125,7 +125,7 @@ static void a_task_is_one_json_object(void **state)
     view.has_params = true;
     view.state = TASK_BLOCKED;
     view.biz_no = "\"\n";
-    task_json(&out, &view, true);
+    task_text_json(&out, &view, true);
     object = json_loads(buf_text(&out), 0, NULL);
     assert_non_null(object);
     assert_int_equal(json_integer_value(json_object_get(object, "id")), 17);
@@ -149,11 +149,11 @@ static void an_attempt_is_a_line_or_an_object(void **state)
                                          .reason = "no\troute"};
 
     (void)state;
-    task_attempt_text(&out, &attempt, true, NOW_MS);
+    task_text_attempt(&out, &attempt, true, NOW_MS);
     assert_shows("3.0 s ago     12 ms     failed");
     assert_shows("transient: no route");
     buf_reset(&out);
-    task_attempt_json(&out, &attempt);
+    task_text_attempt_json(&out, &attempt);
     assert_shows("\"took_ms\": 12");
 }
 
