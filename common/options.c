@@ -4,7 +4,7 @@
 
 #include "common/help_page.h"
 #include "common/log.h"
-#include "common/text.h"
+#include "common/nearest.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text from outside: which bytes are UTF-8, bytes as base64 or for a terminal, lists of words, and
- * the known word that is nearest to a mistyped one. Pure; any thread. */
+/* Bytes as text: which bytes are UTF-8, bytes as base64 or for a terminal, and lists of words.
+ * Pure; any thread. */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 
@@ -41,20 +41,5 @@ const char *list_next(const char **rest, char separator, size_t *len);
 /* For a list with commas. No list has the empty word. */
 bool list_has(const char *list, const char *word);
 size_t list_count(const char *list);
-
-#define NEAREST_WORD_MAX 64 /* longer words are never near */
-
-/* Starts empty: {.typed = "leese_ms"}; every known word is offered once. */
-struct nearest {
-    const char *typed;
-    const char *word; /* the nearest one so far, or NULL when none is near enough; borrowed */
-    size_t distance;
-};
-
-void nearest_offer(struct nearest *nearest, const char *word);
-
-/* The number of letters to add, remove, change or swap to turn one word into the other, ignoring
- * case; NEAREST_WORD_MAX + 1 if one of them is too long to compare. */
-size_t nearest_distance(const char *one, const char *other);
 
 #endif

@@ -4,7 +4,7 @@
 #include "common/config/ini_file.h"
 #include "common/config/secret_file.h"
 #include "common/config/sections.h"
-#include "common/text.h"
+#include "common/nearest.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/sections.h"
 
+#include "common/nearest.h"
 #include "common/text.h"
 
 #include <assert.h>

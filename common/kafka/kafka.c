@@ -4,8 +4,8 @@
 #include "common/condition.h"
 #include "common/config/settings.h"
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/os.h"
-#include "common/text.h"
 
 #include <inttypes.h>
 #include <librdkafka/rdkafka.h>

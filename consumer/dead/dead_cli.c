@@ -2,6 +2,7 @@
 #include "consumer/dead/dead_cli.h"
 
 #include "common/id.h"
+#include "common/nearest.h"
 #include "common/text.h"
 #include "common/utc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "schema/migrate/grants.h"
 
-#include "common/text.h"
+#include "common/nearest.h"
 #include "schema/migrate/migrate.h"
 
 #include <stdio.h>

@@ -2,9 +2,9 @@
 #include "schema/migrate/migrate_command.h"
 
 #include "common/log.h"
+#include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/text.h"
 #include "schema/migrate/grants.h"
 #include "schema/migrate/migrate.h"
 #include "schema/migrate/migrate_mysql.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/text.h"
+#include "common/nearest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

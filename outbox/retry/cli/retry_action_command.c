@@ -2,9 +2,9 @@
 #include "outbox/retry/cli/retry_action_command.h"
 
 #include "common/db/db.h"
+#include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
-#include "common/text.h"
 #include "outbox/retry/cli/retry_decide_command.h"
 #include "outbox/retry/cli/retry_edit_command.h"
 #include "outbox/retry/cli/retry_group_command.h"

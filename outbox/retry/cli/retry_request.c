@@ -2,6 +2,7 @@
 #include "outbox/retry/cli/retry_request.h"
 
 #include "common/id.h"
+#include "common/nearest.h"
 #include "common/text.h"
 #include "common/utc.h"
 
