@@ -51,6 +51,11 @@ class Findings(unittest.TestCase):
         self.assertEqual(len(found(".ci/run", "#!/bin/sh\n# The dice.\n")), 1)
         self.assertEqual(found("LICENSE", "The dice.\n"), [])
 
+    def test_sentences_of_mutants_are_read_and_their_diffs_are_not(self):
+        self.assertEqual(len(found("m.fault", "Nobody wakes the key.\n")), 1)
+        sentence, = found("m.patch", "The dice\nfall.\n--- a/x.c\n+++ b/x.c\n-    /* nobody */\n")
+        self.assertIn("m.patch:1:", sentence)
+
     def test_parts_of_other_words_are_no_findings(self):
         self.assertEqual(found("a.md", "the original recommends right trigger sweeping"), [])
 
@@ -58,13 +63,13 @@ class Findings(unittest.TestCase):
 class Files(unittest.TestCase):
     def test_a_tracked_file_that_was_deleted_is_skipped(self):
         with tempfile.TemporaryDirectory() as root:
-            for name in ("dev", "a.md", "deleted.c", "b.png"):
+            for name in ("dev", "a.md", "deleted.c", "b.png", "m.fault", "m.patch"):
                 with open(os.path.join(root, name), "w", encoding="utf-8"):
                     pass
             for command in (["git", "init", "-q"], ["git", "add", "."]):
                 subprocess.run(command, cwd=root, check=True)
             os.remove(os.path.join(root, "deleted.c"))
-            self.assertEqual(sorted(words.listed_files(root)), ["a.md", "dev"])
+            self.assertEqual(sorted(words.listed_files(root)), ["a.md", "dev", "m.fault", "m.patch"])
 
 
 if __name__ == "__main__":
