@@ -44,9 +44,9 @@ def say(text):
 class Chaos:
     """One run from the first server to the verdict."""
 
-    def __init__(self, seed, seconds, rate=RATE, troubles=None):
+    def __init__(self, seed, seconds, rate=RATE, faults=None):
         self.seed, self.seconds, self.rate = seed, seconds, rate
-        self.troubles = plan.make(seed, seconds) if troubles is None else troubles
+        self.faults = plan.make(seed, seconds) if faults is None else faults
         self.world = installation.Installation(seed, say)
         self.watch = watch.Watch(self.world)
         self.boss = supervisor.Supervisor(self.world, self.watch, say)
@@ -56,7 +56,7 @@ class Chaos:
         self.limiter = threading.Thread(target=self.watch_queue, name="limiter", daemon=True)
         self.tasks = 0
         self.began = None
-        (self.world.folder / "plan").write_text(plan.text(seed, self.troubles))
+        (self.world.folder / "plan").write_text(plan.text(seed, self.faults))
 
     def start(self):
         self.world.start_roles()
@@ -74,7 +74,7 @@ class Chaos:
             while not self.stop.wait(OPERATOR_S):
                 self.world.operator.act()
         except Exception as reason:  # pylint: disable=broad-except
-            self.boss.faults.append(f"the operator: {reason!r}")
+            self.boss.violations.append(f"the operator: {reason!r}")
 
     def watch_queue(self):
         """Tells the limit how long the retry queue is. While the database is down the limit stays
@@ -85,15 +85,15 @@ class Chaos:
                     self.tasks = self.world.stack.number("SELECT COUNT(*) FROM retry_task")
                     self.world.limit.update(self.tasks)
         except Exception as reason:  # pylint: disable=broad-except
-            self.boss.faults.append(f"the limiter: {reason!r}")
+            self.boss.violations.append(f"the limiter: {reason!r}")
 
     @property
     def votes(self):
         return sum(writer.votes for writer in self.writers)
 
-    def run_troubles(self):
+    def run_faults(self):
         """Until the time is over."""
-        self.boss.load(self.troubles, self.began)
+        self.boss.load(self.faults, self.began)
         told = self.began
         every = max(PROGRESS_S, self.seconds / PROGRESS_LINES_MAX)
         while time.monotonic() - self.began < self.seconds:
@@ -122,7 +122,7 @@ class Chaos:
         return mib
 
     def heal(self):
-        """Every trouble ends; every role must recover."""
+        """Every fault ends; every role must recover."""
         say("healing everything")
         self.boss.heal()
         self.wait_ready()
@@ -146,7 +146,7 @@ class Chaos:
         until = time.monotonic() + MOVE_S
         while not self.watch.moved():
             if time.monotonic() > until:
-                self.boss.faults.append(f"what {name} held did not move on in {MOVE_S} s")
+                self.boss.violations.append(f"the work of {name} did not move in {MOVE_S} s")
                 self.watch.begin_quiet()
                 return
             self.boss.tick()
@@ -158,15 +158,15 @@ class Chaos:
         for writer in self.writers:
             writer.join(60)
             if writer.is_alive():
-                self.boss.faults.append(f"the writer {writer.name} hangs")
-            elif writer.trouble:
-                self.boss.faults.append(f"{writer.name}: {writer.trouble!r}")
+                self.boss.violations.append(f"the writer {writer.name} hangs")
+            elif writer.error:
+                self.boss.violations.append(f"{writer.name}: {writer.error!r}")
         self.operator.join(150)
         self.world.effects.healthy = True
         left = finish.drain(self.world, self.boss.tick, say)
         if left:
-            self.boss.faults.append(f"not drained in {finish.DRAIN_S} s, so what is lost and what "
-                                    f"is late cannot be told apart: {left}")
+            self.boss.violations.append(f"not drained in {finish.DRAIN_S} s, so lost and late items "
+                                        f"cannot be told apart: {left}")
         self.watch.end()
         self.boss.stop_roles()
 
@@ -179,8 +179,8 @@ class Chaos:
                 if self.boss.state[name] == "up" and role.alive() and role.ready():
                     break
                 if time.monotonic() > until:
-                    self.boss.faults.append(f"{name} is not ready {READY_S} s after everything "
-                                            f"was healed: {role.why_not_ready()}")
+                    self.boss.violations.append(f"{name} is not ready {READY_S} s after everything "
+                                                f"was healed: {role.why_not_ready()}")
                     break
                 time.sleep(0.1)
 
@@ -193,25 +193,25 @@ class Chaos:
     def report(self, verdict):
         """Details, then the line; true when all is well."""
         counts = self.boss.counts
-        for fault in self.watch.memory.faults():
-            self.boss.faults.append(fault)
-        for fault in self.boss.faults:
-            print(f"FAULT: {fault}")
+        for violation in self.watch.memory.violations():
+            self.boss.violations.append(violation)
+        for violation in self.boss.violations:
+            print(f"VIOLATION: {violation}")
         for note in self.boss.notes:
             print(f"note: {note}")
         print(verdict.text(), end="\n" if verdict.text() else "")
         print("ledger, topics, log: " + ", ".join(
             f"{name} {count}" for name, count in sorted(verdict.facts.items())))
         links = ", ".join(f"{kind} {count}" for kind, count in self.boss.cuts.items())
-        print(f"plan: {len(self.troubles)} faults, {counts['skipped']} skipped (the target "
+        print(f"plan: {len(self.faults)} faults, {counts['skipped']} skipped (the target "
               f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
               f"reloads; links: {links}; writers of tasks paused {self.world.limit.pauses} times")
         for line in self.watch.text():
             print(line)
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds
         if not enough:
-            print(f"FAULT: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
-        good = verdict.good and enough and not self.boss.faults
+            print(f"VIOLATION: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
+        good = verdict.good and enough and not self.boss.violations
         if not good:
             print(f"NOT GOOD with {suite.DATABASE}, seed {self.seed}: the plan, the ledgers, all "
                   f"logs and the servers' data are in {self.world.folder}")
@@ -232,7 +232,7 @@ def run(seed, seconds, rate=RATE):
     try:
         chaos = Chaos(seed, seconds, rate)
         chaos.start()
-        chaos.run_troubles()
+        chaos.run_faults()
         chaos.heal()
         chaos.quiet_deaths()
         chaos.settle()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The judge: compares what the writers were told with what the topics and the tables hold. Pure,
-so that tests can plant every fault and see it found.
+so that tests can damage the data in every way and check that the judge finds the damage.
 
 A vote's whole way is compared: ledger, topic (first occurrence of each event id), log, totals.
 "lost" and "twice" count events, "reordered" counts places where a key's order is broken, and
@@ -9,7 +9,7 @@ A vote's whole way is compared: ledger, topic (first occurrence of each event id
 import collections
 import itertools
 
-KEPT = 50  # descriptions of one kind of fault; all are counted
+KEPT = 50  # findings of one kind that are described; all are counted
 
 # A record of a topic, with what is needed of it: votes and voting only of votes, n only of steps.
 Record = collections.namedtuple("Record", "topic partition offset key event voter voting votes n")
@@ -83,7 +83,7 @@ class Account:
         self.wrong_effects = []                     # that say something else than the first
         self.undone = set()                         # events whose transaction did not commit
         self.facts = collections.Counter()
-        self.faults = []
+        self.violations = []
         for entry in entries:
             add = {"vote": self.add_vote, "transaction": self.add_transaction,
                    "effect": self.add_effect, "decision": self.add_decision}[entry["what"]]
@@ -120,8 +120,8 @@ class Account:
         if outcome == "unknown":
             self.facts["transactions unknown, committed"] += happened
         elif happened != (outcome == "committed"):
-            self.faults.append(f"transaction {name} was answered '{outcome}', but the database "
-                               f"{'holds' if happened else 'does not hold'} it")
+            self.violations.append(f"transaction {name} was answered '{outcome}', but the database "
+                                   f"{'holds' if happened else 'does not hold'} it")
         if not (happened or outcome == "committed"):
             self.undone.update(event for *_, event in entry["votes"] + entry["steps"])
             self.undone.update(entry.get("poison", ()))
@@ -425,8 +425,8 @@ def judge(entries, records, tables):
     verdict = Verdict()
     account = Account(entries, tables.transactions)
     verdict.facts.update(account.facts)
-    for fault in account.faults:
-        verdict.add("totals", fault)
+    for violation in account.violations:
+        verdict.add("totals", violation)
     topics = Topics(records, {place[:3] for place in tables.dead}, verdict)
     for *place, reason in tables.dead:
         verdict.add("totals", f"dead_record holds {place}, which was a good vote: {reason}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The plan of a run's faults: what happens when, to whom, for how long. Pure: the same seed and
-length give the same plan on every machine; what processes make of it is their own timing."""
+length give the same plan on every machine; the effect on the processes also depends on their timing."""
 
 import collections
 import random
@@ -31,10 +31,10 @@ SERVER_GAP_S = (22, 45)
 SERVER_FIRST_S = (7, 22)
 RELOAD_GAP_S = (6, 14)
 MEAN_GAP_S = 1.1
-REST_S = 0.5          # between two troubles of one target
+REST_S = 0.5          # between two faults of one target
 
 # at: seconds from the start; seconds: how long it lasts (a process stays dead so long).
-Trouble = collections.namedtuple("Trouble", "at kind target seconds")
+Fault = collections.namedtuple("Fault", "at kind target seconds")
 
 ROLE_KINDS = {"kill": 30, "restart": 8, "stop": 16}
 LINK_KINDS = {"cut": 14, "lose": 10, "stall": 9, "slow": 6}
@@ -81,22 +81,22 @@ def _length(rng, kind):
     return rng.uniform(*(SHORT_S if rng.random() < 0.6 else LONG_S))
 
 
-def _server_troubles(rng, seconds):
+def _server_faults(rng, seconds):
     for server in SERVERS:
         at = rng.uniform(*SERVER_FIRST_S)
         kind = "kill"
         while at < seconds - 1:
             length = rng.uniform(0.2, 3) if kind == "kill" else rng.uniform(1, 8)
-            yield Trouble(at, kind, server, length)
+            yield Fault(at, kind, server, length)
             at += length + rng.uniform(*SERVER_GAP_S)
             kind = _choose(rng, SERVER_KINDS)
 
 
 def _reloads(rng, seconds):
-    """New settings and a SIGHUP for everybody."""
+    """New settings and a SIGHUP for every process."""
     at = rng.uniform(*RELOAD_GAP_S)
     while at < seconds - 1:
-        yield Trouble(at, "reload", SETTINGS, 0)
+        yield Fault(at, "reload", SETTINGS, 0)
         at += rng.uniform(*RELOAD_GAP_S)
 
 
@@ -106,7 +106,7 @@ def _blackout(rng, seconds):
         return
     at = rng.uniform(FIRST_AT_S + 10, seconds / 3)
     for role in RELAYS + CONSUMERS + RETRIES:
-        yield Trouble(at, "kill", role, rng.uniform(0.5, 4))
+        yield Fault(at, "kill", role, rng.uniform(0.5, 4))
 
 
 def _role_or_link(rng, at, busy, spared):
@@ -118,30 +118,30 @@ def _role_or_link(rng, at, busy, spared):
                if (kind not in ("kill", "restart") or name not in spared)
                and all(until <= at or at + length + REST_S <= since
                        for since, until in busy[name])]
-    return Trouble(at, kind, rng.choice(targets), length) if targets else None
+    return Fault(at, kind, rng.choice(targets), length) if targets else None
 
 
 def make(seed, seconds):
     """The faults of a run in order of time."""
     rng = random.Random(f"plan {seed} {seconds}")
-    troubles = [*_server_troubles(rng, seconds), *_blackout(rng, seconds),
+    faults = [*_server_faults(rng, seconds), *_blackout(rng, seconds),
                 *_reloads(rng, seconds)]
     busy = collections.defaultdict(list)  # target: [(from, until)]
-    for trouble in troubles:
-        busy[trouble.target].append((trouble.at, trouble.at + trouble.seconds + REST_S))
+    for fault in faults:
+        busy[fault.target].append((fault.at, fault.at + fault.seconds + REST_S))
     spared = survivors(seed)
     at = FIRST_AT_S
     while at < seconds - 1:
-        trouble = _role_or_link(rng, at, busy, spared)
-        if trouble:
-            troubles.append(trouble)
-            busy[trouble.target].append((at, at + trouble.seconds + REST_S))
+        fault = _role_or_link(rng, at, busy, spared)
+        if fault:
+            faults.append(fault)
+            busy[fault.target].append((at, at + fault.seconds + REST_S))
         at += max(0.1, rng.expovariate(1 / MEAN_GAP_S))
-    return sorted(troubles)
+    return sorted(faults)
 
 
-def text(seed, troubles):
+def text(seed, faults):
     """For the run's folder and for --plan: the settings, then a line per fault."""
     lines = [f"# {key} = {value}" for key, value in settings(seed).items()]
-    lines += [f"{t.at:8.2f} {t.kind:8} {t.target:18} {t.seconds:.2f}" for t in troubles]
+    lines += [f"{t.at:8.2f} {t.kind:8} {t.target:18} {t.seconds:.2f}" for t in faults]
     return "\n".join(lines) + "\n"

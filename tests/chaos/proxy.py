@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A TCP proxy that makes trouble: proxy.py LINKS
+"""A TCP proxy that injects faults: proxy.py LINKS
 
 LINKS is a JSON object {name: [port to listen on, port to go to]}, all on 127.0.0.1. Orders come as
 JSON lines on stdin: {"link": name, "do": what, "seconds": s}; the end of stdin ends it.

@@ -42,7 +42,7 @@ class Supervisor:
         self.counts = dict.fromkeys(
             ("kills", "stops", "cuts", "restarts", "reloads", "skipped"), 0)
         self.cuts = dict.fromkeys(plan.LINK_KINDS, 0)
-        self.faults = []  # what must not happen
+        self.violations = []  # what must not happen
         self.notes = []   # what may, and is worth a look
         self.broken = None  # why nothing can be judged any more
         self.threads = []
@@ -52,9 +52,9 @@ class Supervisor:
     def at(self, when, function, *arguments):
         heapq.heappush(self.due, (when, next(self.numbers), lambda: function(*arguments)))
 
-    def load(self, troubles, start):
-        for trouble in troubles:
-            self.at(start + trouble.at, self.apply, trouble)
+    def load(self, faults, start):
+        for fault in faults:
+            self.at(start + fault.at, self.apply, fault)
 
     def tick(self):
         """Everything that is due, and a look at every process."""
@@ -65,28 +65,28 @@ class Supervisor:
                 self.ended(name, role)
         for name, until in list(self.ending.items()):
             if time.monotonic() > until:
-                self.faults.append(f"{name} did not end within its bound after SIGTERM")
+                self.violations.append(f"{name} did not end within its bound after SIGTERM")
                 self.kill_role(name, RESTART_S)
         if not self.world.proxy.alive():
             self.broken = "the proxy has ended"
         if self.broken:
             raise RuntimeError(self.broken)
 
-    def apply(self, trouble):
-        """One trouble of the plan; skipped when its target has another one already."""
-        kind, target = trouble.kind, trouble.target
+    def apply(self, fault):
+        """One fault of the plan; skipped when its target has another one already."""
+        kind, target = fault.kind, fault.target
         if kind == "reload":
             self.reload()
         elif target in plan.LINKS:
-            self.world.proxy.order(target, kind, trouble.seconds)
+            self.world.proxy.order(target, kind, fault.seconds)
             self.counts["cuts"] += 1
             self.cuts[kind] += 1
         elif self.state[target] != "up":
             self.counts["skipped"] += 1
         elif target in plan.SERVERS:
-            self.server_trouble(kind, target, trouble.seconds)
+            self.server_fault(kind, target, fault.seconds)
         elif kind == "kill":
-            self.kill_role(target, trouble.seconds)
+            self.kill_role(target, fault.seconds)
             self.counts["kills"] += 1
         elif kind == "restart":
             self.counts["restarts"] += 1
@@ -94,7 +94,7 @@ class Supervisor:
             self.ending[target] = time.monotonic() + installation.STOP_MS / 1000 + STOP_GRACE_S
             self.world.roles[target].process.terminate()
         else:
-            self.freeze(target, self.world.roles[target].pid, trouble.seconds)
+            self.freeze(target, self.world.roles[target].pid, fault.seconds)
 
     def reload(self):
         self.counts["reloads"] += 1
@@ -133,13 +133,13 @@ class Supervisor:
         asked = self.ending.pop(name, None) is not None
         story = f"{name} ended with {code} {'after SIGTERM' if asked else 'by itself'}"
         if code < 0:
-            self.faults.append(f"{story}: see {role.log}")
+            self.violations.append(f"{story}: see {role.log}")
         elif code > 0 or not asked:
             self.notes.append(f"{story}\n{suite.tail(role.log, NOTE_LINES)}")
         self.state[name] = "down"
         self.at(time.monotonic() + RESTART_S, self.start_role, name)
 
-    def server_trouble(self, kind, target, seconds):
+    def server_fault(self, kind, target, seconds):
         server = self.world.server(target)
         self.say(f"  {target} " + ("is killed" if kind == "kill" else
                                    f"is frozen for {seconds:.1f} s"))
@@ -168,7 +168,7 @@ class Supervisor:
             self.broken = f"{target} did not come back: {reason}"
 
     def heal(self):
-        """Ends every trouble and starts what is down; waits for servers, not for roles."""
+        """Ends every fault and starts what is down; waits for servers, not for roles."""
         self.due.clear()
         self.world.proxy.heal()
         for target, state in self.state.items():
@@ -191,7 +191,7 @@ class Supervisor:
             while role.alive() and time.monotonic() < until:
                 time.sleep(0.05)
             if role.alive():
-                self.faults.append(f"{name} did not end within its bound after SIGTERM")
+                self.violations.append(f"{name} did not end within its bound after SIGTERM")
             elif role.process.returncode != 0:
                 self.notes.append(f"{name} ended with {role.process.returncode} after the last "
                                   f"SIGTERM\n{suite.tail(role.log, NOTE_LINES)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The judge must see every fault: a good world is judged good, and each planted fault is named."""
+"""The judge must find every damage: correct data is judged good, and each damage is named."""
 
 import pathlib
 import sys
@@ -129,7 +129,7 @@ class Judge(unittest.TestCase):
         self.world = World()
 
     def assert_found(self, kind, count=None):
-        """The kind of fault is counted and told; the verdict."""
+        """The judge counts and describes findings of this kind. Returns the verdict."""
         verdict = self.world.verdict()
         if count is None:
             self.assertGreater(verdict.counts[kind], 0, verdict.text())

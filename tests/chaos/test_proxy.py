@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The proxy makes the trouble it is told to make, ends it in time, and ends with its master."""
+"""The proxy injects each ordered fault, ends it in time, and ends with its parent."""
 
 import pathlib
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The instrument on real servers: a minute of troubles must pass, and a run whose data is tampered
+"""The instrument on real servers: a minute of faults must pass, and a run whose data is tampered
 with must not. TALLYBOX_CHAOS_SECONDS and TALLYBOX_CHAOS_SEED change the minute."""
 
 import contextlib
@@ -45,7 +45,7 @@ class Ledger(unittest.TestCase):
 class Minute(unittest.TestCase):
     """The whole instrument as a person runs it."""
 
-    def test_every_promise_holds_through_the_troubles(self):
+    def test_every_promise_holds_through_the_faults(self):
         words = [sys.executable, "-B", str(HERE / "chaos.py"), "--seconds", SECONDS, "--seed", SEED]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
         print(done.stdout, file=sys.stderr)
@@ -60,11 +60,11 @@ class Tampered(unittest.TestCase):
     """Real servers and writers, no faults, and data that the test damages."""
 
     def setUp(self):
-        self.chaos = chaos.Chaos(seed=1, seconds=2, rate=100, troubles=[])
+        self.chaos = chaos.Chaos(seed=1, seconds=2, rate=100, faults=[])
         self.addCleanup(self.chaos.close)
         self.stack = self.chaos.world.stack
         self.chaos.start()
-        self.chaos.run_troubles()
+        self.chaos.run_faults()
 
     def freeze_relays(self):
         """Until rows wait that no relay has read; their writers are done."""

@@ -50,7 +50,7 @@ class Moves(unittest.TestCase):
         self.assertAlmostEqual(move.seconds, 3, delta=1)
         self.assertFalse(move.quiet)
         self.assertEqual(self.watch.moves["partition"], [])
-        self.assertRegex(self.watch.text()[0], "lanes: in quiet 0; through other troubles 1, max 3")
+        self.assertRegex(self.watch.text()[0], "lanes: in quiet 0; under other faults 1, max 3")
 
     def test_what_others_hold_is_not_waited_for(self):
         self.watch.killed("relay-2", 1)
@@ -85,26 +85,26 @@ class Lives(unittest.TestCase):
         self.assertEqual(line, "memory of relay: peak 501.0 MiB; longest life 99 s, the median of "
                          "each fifth: 19.5 39.5 59.5 79.5 99.5")
 
-    def faults_of(self, *fifths):
+    def violations_of(self, *fifths):
         """A life of 100 s at these MiB."""
         memory = watch.Memory()
         memory.lives["relay-1", 7] = [(n, fifths[n // 20]) for n in range(100)]
-        return memory.faults()
+        return memory.violations()
 
-    def test_growth_from_the_second_fifth_to_the_last_is_a_fault(self):
-        fault, = self.faults_of(10, 20, 30, 40, 50)
-        self.assertIn("memory of relay grew from 20.0 MiB", fault)
-        self.assertEqual(len(self.faults_of(100, 100, 110, 120, 130)), 1)
+    def test_growth_from_the_second_fifth_to_the_last_is_a_violation(self):
+        violation, = self.violations_of(10, 20, 30, 40, 50)
+        self.assertIn("memory of relay grew from 20.0 MiB", violation)
+        self.assertEqual(len(self.violations_of(100, 100, 110, 120, 130)), 1)
 
     def test_a_start_a_peak_and_a_little_growth_are_none(self):
-        self.assertEqual(self.faults_of(10, 50, 50, 50, 51), [])
-        self.assertEqual(self.faults_of(20, 20, 90, 20, 20), [])
-        self.assertEqual(self.faults_of(100, 100, 110, 115, 120), [])
+        self.assertEqual(self.violations_of(10, 50, 50, 50, 51), [])
+        self.assertEqual(self.violations_of(20, 20, 90, 20, 20), [])
+        self.assertEqual(self.violations_of(100, 100, 110, 115, 120), [])
 
     def test_a_life_that_is_short_tells_nothing(self):
         memory = watch.Memory()
         memory.lives["relay-1", 7] = [(n, 10 * n) for n in range(watch.GROWTH_SAMPLES_MIN - 1)]
-        self.assertEqual(memory.faults(), [])
+        self.assertEqual(memory.violations(), [])
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class Memory:
                 found[kind] = samples
         return found
 
-    def faults(self):
+    def violations(self):
         """A sentence for each kind of role whose memory goes on growing."""
         said = []
         for kind, samples in sorted(self.longest().items()):
@@ -180,6 +180,6 @@ class Watch(threading.Thread):
                 if times else "")
                 for when, times in (
                     ("in quiet", [move.seconds for move in moves if move.quiet]),
-                    ("through other troubles", [m.seconds for m in moves if not m.quiet]))]
+                    ("under other faults", [m.seconds for m in moves if not m.quiet]))]
             lines.append(f"moves of a killed process's {kind}s: {'; '.join(parts)}")
         return lines + self.memory.text()

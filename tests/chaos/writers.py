@@ -66,7 +66,7 @@ class QueueLimit:
 
 
 class Writer(threading.Thread):
-    """Acts until told to stop. `trouble` is what should never have happened to it."""
+    """Acts until told to stop. `error` is an exception that it must never get."""
 
     limit = None  # a QueueLimit that pauses this writer
 
@@ -80,7 +80,7 @@ class Writer(threading.Thread):
         self.votes = 0   # acknowledged
         self.events = 0  # of steps, acknowledged
         self.unknown = 0
-        self.trouble = None
+        self.error = None
 
     def run(self):
         try:
@@ -88,7 +88,7 @@ class Writer(threading.Thread):
                 if self.limit is None or not self.limit.paused:
                     self.act()
         except Exception as reason:  # pylint: disable=broad-except
-            self.trouble = reason
+            self.error = reason
         finally:
             self.close()
             self.ledger.close()
