@@ -5,7 +5,7 @@
 
 #include "common/metrics.h"
 #include "consumer/ingest/record.h"
-#include "consumer/maintenance/housekeep.h"
+#include "consumer/maintenance/old_rows.h"
 
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;

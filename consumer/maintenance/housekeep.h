@@ -15,6 +15,7 @@
 #include "common/condition.h"
 #include "common/err.h"
 #include "common/loop.h"
+#include "consumer/maintenance/old_rows.h"
 #include "consumer/singleton_lease.h"
 
 #include <stdbool.h>
@@ -44,18 +45,6 @@ struct housekeep_state {
     int64_t begin_day;                /* of the log: older votes are refused */
     /* of the newest vote in the log; INT64_MIN: the log is empty */
     int64_t newest_day;
-};
-
-/* The kinds of rows that are deleted when they are old. */
-enum housekeep_kind {
-    HOUSEKEEP_INSTANCES, /* age: last heartbeat; on the side of the writers */
-    HOUSEKEEP_PROGRESS,  /* of other groups and topics; age: last change */
-    HOUSEKEEP_DEAD,      /* age: when the record died */
-    HOUSEKEEP_HISTORY,   /* records that were replayed or dropped; age: the decision */
-    HOUSEKEEP_TASKS,     /* ended tasks without a row in retry_task; age: their end */
-    /* attempts at tasks that are gone; this and the tasks are on the side of the writers */
-    HOUSEKEEP_ATTEMPTS,
-    HOUSEKEEP_KINDS,
 };
 
 /* What the engine needs of the databases. Each call is one statement or one transaction; nothing

@@ -8,7 +8,7 @@
 #include "common/buf.h"
 #include "common/db/db.h"
 #include "common/err.h"
-#include "consumer/maintenance/housekeep.h"
+#include "consumer/maintenance/old_rows.h"
 
 #include <stddef.h>
 #include <stdint.h>

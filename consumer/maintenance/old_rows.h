@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The kinds of old rows that housekeeping deletes, each by its own setting. housekeep.h decides
+ * when they are deleted, consumer_metrics.h counts them, old_rows_mysql.h has their statements. */
+#ifndef CONSUMER_MAINTENANCE_OLD_ROWS_H
+#define CONSUMER_MAINTENANCE_OLD_ROWS_H
+
+enum housekeep_kind {
+    HOUSEKEEP_INSTANCES, /* age: last heartbeat; on the side of the writers */
+    HOUSEKEEP_PROGRESS,  /* of other groups and topics; age: last change */
+    HOUSEKEEP_DEAD,      /* age: when the record became dead */
+    HOUSEKEEP_HISTORY,   /* records that were replayed or dropped; age: the decision */
+    HOUSEKEEP_TASKS,     /* ended tasks without a row in retry_task; age: their end */
+    /* attempts at tasks that are gone; these and the tasks are on the side of the writers */
+    HOUSEKEEP_ATTEMPTS,
+    HOUSEKEEP_KINDS,
+};
+
+#endif
