@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/daemon/readiness.h"
 
-#include "common/daemon/role.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +25,8 @@ void readiness_set_waiting(struct readiness *readiness, const struct err *err)
     pthread_mutex_unlock(&readiness->lock);
 }
 
-void readiness_set_running(struct readiness *readiness, const struct role_part *parts, size_t count)
+void readiness_set_running(struct readiness *readiness, const struct readiness_part *parts,
+                           size_t count)
 {
     readiness->parts = parts;
     readiness->count = count;
@@ -89,20 +88,20 @@ void health_good(struct health *health, const char *dependency)
 }
 
 /* Asks one role; its lines get its name in front, because roles share dependencies. */
-static void ask_role(const struct role_part *part, struct health *health)
+static void ask_role(const struct readiness_part *part, struct health *health)
 {
     struct buf lines = {0};
     struct health asked = {.out = &lines, .ready = true};
     const char *at;
     const char *end;
 
-    part->role->health(part->opened, &asked);
+    part->health(part->role, &asked);
     for (at = buf_text(&lines); (end = strchr(at, '\n')); at = end + 1) {
-        buf_print(health->out, "%s ", part->role->name);
+        buf_print(health->out, "%s ", part->name);
         buf_put(health->out, at, (size_t)(end - at) + 1);
     }
     if (health->ready && !asked.ready)
-        snprintf(health->why, sizeof(health->why), "%s %s", part->role->name, asked.why);
+        snprintf(health->why, sizeof(health->why), "%s %s", part->name, asked.why);
     health->ready = health->ready && asked.ready && !lines.failed;
     buf_done(&lines);
 }
@@ -116,7 +115,7 @@ void readiness_ask(struct readiness *readiness, struct health *health)
         break;
     case READINESS_RUNNING:
         for (size_t i = 0; i < readiness->count; i++)
-            if (readiness->parts[i].role->health)
+            if (readiness->parts[i].health)
                 ask_role(&readiness->parts[i], health);
         break;
     case READINESS_STOPPING:

@@ -12,19 +12,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct role;
-
-/* A role and what its open() gave. */
-struct role_part {
-    const struct role *role;
-    void *opened;
-};
-
 /* Collects why something is not ready. Any number of lines, one per dependency. */
 struct health {
     struct buf *out;
     bool ready;
     char why[256]; /* the first line of health_bad(), without the newline */
+};
+
+/* A role, as its readiness is asked. */
+struct readiness_part {
+    const char *name;                                  /* of the role, in front of its lines */
+    void (*health)(void *role, struct health *health); /* NULL: the role is always ready */
+    void *role;
 };
 
 /* "dependency: reason" makes it not ready. */
@@ -40,7 +39,7 @@ enum readiness_state { READINESS_WAITING, READINESS_RUNNING, READINESS_STOPPING 
 struct readiness {
     _Atomic enum readiness_state state;
     /* Written before state becomes RUNNING, read after it. */
-    const struct role_part *parts;
+    const struct readiness_part *parts;
     size_t count;
     /* Guards waiting. Also held while the roles report their health, which does not block: after
      * readiness_set_stopping() no role is called. */
@@ -55,7 +54,7 @@ void readiness_done(struct readiness *readiness);
 void readiness_set_waiting(struct readiness *readiness, const struct err *err);
 
 /* Starts calling the health functions of the roles. parts are borrowed until readiness_done(). */
-void readiness_set_running(struct readiness *readiness, const struct role_part *parts,
+void readiness_set_running(struct readiness *readiness, const struct readiness_part *parts,
                            size_t count);
 
 /* The process is not ready from now on, and no role is called. */

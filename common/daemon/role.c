@@ -55,6 +55,7 @@ struct daemon {
     struct admin *admin; /* NULL: admin.listen is off */
     char admin_url[URL_SIZE];
     struct role_part parts[ROLES_MAX];
+    struct readiness_part asked[ROLES_MAX]; /* of parts, once they have started */
     size_t count;
     size_t opened;            /* parts[0..opened) are open */
     size_t started;           /* parts[0..started) have threads */
@@ -215,6 +216,17 @@ static enum rc start_parts(struct daemon *daemon, struct err *err)
     return rc;
 }
 
+static void begin_readiness(struct daemon *daemon)
+{
+    for (size_t i = 0; i < daemon->count; i++)
+        daemon->asked[i] = (struct readiness_part){
+            .name = daemon->parts[i].role->name,
+            .health = daemon->parts[i].role->health,
+            .role = daemon->parts[i].opened,
+        };
+    readiness_set_running(&daemon->readiness, daemon->asked, daemon->count);
+}
+
 static enum rc run_parts(struct daemon *daemon, struct err *err)
 {
     enum rc rc = pass_gate(daemon, err);
@@ -224,7 +236,7 @@ static enum rc run_parts(struct daemon *daemon, struct err *err)
     rc = start_parts(daemon, err);
     if (rc != RC_OK)
         return rc;
-    readiness_set_running(&daemon->readiness, daemon->parts, daemon->count);
+    begin_readiness(daemon);
     log_event(LOG_INFO, "started", "role=%s", daemon->command);
     notify_send(&daemon->notify, "READY=1");
     while (!stop_wait(&daemon->stop, -1)) {

@@ -19,6 +19,14 @@ struct option_action;
 struct options;
 struct retry_handlers;
 
+struct role;
+
+/* A role and what its open() gave. */
+struct role_part {
+    const struct role *role;
+    void *opened;
+};
+
 /* The environment of a role. Lives longer than the role. */
 struct role_env {
     const struct settings *settings;

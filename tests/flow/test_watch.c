@@ -2,7 +2,6 @@
 #define _DEFAULT_SOURCE /* usleep() */
 #include "common/daemon/watch.h"
 
-#include "common/daemon/role.h"
 #include "common/log.h"
 #include "common/loop.h"
 
@@ -40,8 +39,7 @@ static void role_health(void *role, struct health *health)
         health_good(health, "kafka");
 }
 
-static const struct role role = {.name = "relay", .health = role_health};
-static const struct role_part parts[] = {{.role = &role}};
+static const struct readiness_part parts[] = {{.name = "relay", .health = role_health}};
 
 static void manager_listen(struct fixture *fixture, const char *path)
 {
