@@ -37,6 +37,7 @@ static void begin_window(struct rollup *rollup, const struct rollup_state *state
 {
     int64_t rolled_ms = min_ms(state->rolled_until_ms, state->now_ms);
 
+    rollup->window = state->finished_window + 1;
     rollup->start_ms = now_ms;
     rollup->target_ms = state->now_ms;
     rollup->until_ms = state->rolled_until_ms > state->now_ms ? TIME_END_MS : state->now_ms;
@@ -97,6 +98,9 @@ static enum rc look_for_work(struct rollup *rollup, int64_t now_ms, int64_t *wai
                   "job=rollup owner=%s ends_after_ms=%" PRId64
                   " text=\"the database clock was set back: its lease counts as expired\"",
                   state.owner, state.lease_until_ms - state.now_ms);
+    /* The holder before may have finished its window between the look and the take. */
+    if (rc == RC_OK && taken)
+        rc = store->read_state(store->ctx, &state, &rollup->err);
     if (rc == RC_OK && taken)
         begin_window(rollup, &state, now_ms);
     return rc;
@@ -213,15 +217,16 @@ static enum rc write_rows(struct rollup *rollup)
     const struct rollup_store *store = rollup->config.store;
     size_t rest = rollup->count - rollup->at;
     size_t count = rest < rollup->write_rows_max ? rest : rollup->write_rows_max;
-    int64_t progress_ms = rollup->progress_ms;
+    struct rollup_progress progress = {rollup->window, rollup->progress_ms};
     uint64_t changed = 0;
     bool held = false;
     enum rc rc;
 
     /* When its last rows are written, the page need not be read again. */
     if (count == rest && !rollup->reading_due)
-        progress_ms = min_ms(max_ms(progress_ms, rollup->after.changed_ms), rollup->target_ms);
-    rc = store->write(store->ctx, &rollup->lease, progress_ms, rollup->rows + rollup->at, count,
+        progress.rolled_until_ms =
+            min_ms(max_ms(progress.rolled_until_ms, rollup->after.changed_ms), rollup->target_ms);
+    rc = store->write(store->ctx, &rollup->lease, &progress, rollup->rows + rollup->at, count,
                       &changed, &held, &rollup->err);
     if (rc == RC_REJECT && count > 0) {
         narrow_refused(rollup, count);
@@ -236,7 +241,7 @@ static enum rc write_rows(struct rollup *rollup)
     rollup->at += count;
     if (rollup->write_rows_max <= rollup->config.batch_rows_max / 2)
         rollup->write_rows_max *= 2;
-    rollup->progress_ms = progress_ms;
+    rollup->progress_ms = progress.rolled_until_ms;
     rollup->counts.changed += changed;
     metric_add(&rollup_remarks_changed, (int64_t)changed);
     if (rollup->at == rollup->count)
@@ -248,8 +253,9 @@ static enum rc finish_window(struct rollup *rollup, int64_t now_ms)
 {
     const struct rollup_store *store = rollup->config.store;
     struct rollup_counts *counts = &rollup->counts;
+    struct rollup_progress progress = {rollup->window, rollup->target_ms};
     bool held = false;
-    enum rc rc = store->finish(store->ctx, &rollup->lease, rollup->target_ms, &held, &rollup->err);
+    enum rc rc = store->finish(store->ctx, &rollup->lease, &progress, &held, &rollup->err);
 
     if (rc != RC_OK)
         return rc;

@@ -8,7 +8,12 @@
  * of the last one, because a row may be committed later than its changed_at says. Remarks that were
  * never rolled up come first: their contents may have changed long before any window of today. A
  * remark only moves forward (votes_seq), so a window that was interrupted anywhere, or done by two
- * processes, can be repeated. An engine belongs to one thread. */
+ * processes, can be repeated.
+ *
+ * Invariant C12: windows are numbered, and one that was interrupted keeps its number. Each remark
+ * keeps the votes that it had before the window which wrote it, so that readers of lists see the
+ * votes as of the last finished window while the next one is at work. An engine belongs to one
+ * thread. */
 #ifndef CONSUMER_ROLLUP_ROLLUP_H
 #define CONSUMER_ROLLUP_ROLLUP_H
 
@@ -27,6 +32,8 @@ struct rollup_state {
     int64_t now_ms;
     int64_t rolled_until_ms; /* earlier changes are in remark; 0: none are */
     int64_t finished_ms;     /* end of the last window; 0: none has ended */
+    int64_t finished_window; /* its number; 0: none has ended */
+    int64_t started_window;  /* the last window that wrote */
     int64_t lease_until_ms;
     int64_t epoch;                    /* grows with every new owner */
     char owner[SINGLETON_OWNER_SIZE]; /* "": free */
@@ -47,6 +54,12 @@ struct rollup_row {
     int64_t seq;
     int64_t remark_seq; /* ROLLUP_NO_REMARK: it does not exist */
     bool due;           /* the remark was never rolled up; it is marked as seen */
+};
+
+/* How far a window is. */
+struct rollup_progress {
+    int64_t window; /* its number */
+    int64_t rolled_until_ms;
 };
 
 /* What the engine needs of the sink's database. Each call is one statement or one transaction;
@@ -73,16 +86,17 @@ struct rollup_store {
                         size_t *count, struct err *err);
 
     /* In one transaction: checks that the lease is held, updates remarks whose votes_seq is lower,
-     * marks those that are `due` as seen, stores rolled_until_ms and renews the lease. *changed:
+     * marks those that are `due` as seen, stores the progress and renews the lease. A remark that
+     * no earlier write of this window has updated keeps its old votes as votes_before. *changed:
      * remarks written. *held false: another process took the lease, and nothing was written. */
-    enum rc (*write)(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                     const struct rollup_row *rows, size_t count, uint64_t *changed, bool *held,
-                     struct err *err);
+    enum rc (*write)(void *ctx, const struct singleton_lease *lease,
+                     const struct rollup_progress *progress, const struct rollup_row *rows,
+                     size_t count, uint64_t *changed, bool *held, struct err *err);
 
-    /* Ends the window: stores rolled_until_ms and the time, and gives the lease back. A second call
+    /* Ends the window: stores the progress and the time, and gives the lease back. A second call
      * with the same lease has no further effect. */
-    enum rc (*finish)(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                      bool *held, struct err *err);
+    enum rc (*finish)(void *ctx, const struct singleton_lease *lease,
+                      const struct rollup_progress *progress, bool *held, struct err *err);
 
     /* Gives the lease back in the middle of a window. A failure is ignored. */
     void (*release)(void *ctx, const struct singleton_lease *lease);
@@ -126,6 +140,7 @@ struct rollup {
     enum rollup_phase phase;
     struct singleton_lease lease;
 
+    int64_t window;            /* its number */
     int64_t start_ms;          /* of the window, on the caller's clock */
     int64_t target_ms;         /* the time of the database at the start: the next rolled_until */
     int64_t until_ms;          /* later changes are left to the next window */

@@ -50,6 +50,8 @@ static enum rc state_on_row(void *ctx, const struct db_row *row, struct err *err
     state->lease_until_ms = db_column_i64(row, 3);
     state->epoch = db_column_i64(row, 4);
     snprintf(state->owner, sizeof(state->owner), "%s", row->columns[5] ? row->columns[5] : "");
+    state->finished_window = db_column_i64(row, 6);
+    state->started_window = db_column_i64(row, 7);
     reader->found = true;
     return RC_OK;
 }
@@ -59,7 +61,8 @@ static enum rc read_state(struct rollup_mysql *mysql, struct state_reader *reade
     buf_reset(&mysql->sql);
     buf_text_put(&mysql->sql,
                  "SELECT " MS_OF("UTC_TIMESTAMP(3)") ", " MS_OF("rolled_until") ", " MS_OF(
-                     "finished_at") ", " MS_OF("lease_until") ", epoch, owner FROM rollup_state "
+                     "finished_at") ", " MS_OF("lease_until") ", epoch, owner, finished_window, "
+                                                              "started_window FROM rollup_state "
                                                               "WHERE name = '" NAME "'");
     return query_sql(mysql, state_on_row, reader, err);
 }
@@ -173,9 +176,13 @@ static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *ro
 }
 
 /* The rows travel as JSON, the one form of a table of values that both servers can join. A join
- * with vote_tally would lock its rows against the appliers. */
-static enum rc update_remarks(struct rollup_mysql *mysql, const struct rollup_row *rows,
-                              size_t count, uint64_t *changed, struct err *err)
+ * with vote_tally would lock its rows against the appliers.
+ *
+ * Invariant C12: votes_before is assigned first, from the columns that the assignments after it
+ * change. Both servers assign from left to right, test_lists.Rollup checks it. */
+static enum rc update_remarks(struct rollup_mysql *mysql, int64_t window,
+                              const struct rollup_row *rows, size_t count, uint64_t *changed,
+                              struct err *err)
 {
     struct buf *sql = &mysql->sql;
 
@@ -190,9 +197,13 @@ static enum rc update_remarks(struct rollup_mysql *mysql, const struct rollup_ro
         buf_i64(sql, rows[i].seq);
         buf_char(sql, ']');
     }
-    buf_text_put(sql, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', votes BIGINT PATH '$[1]', "
-                      "seq BIGINT PATH '$[2]')) t STRAIGHT_JOIN remark r ON r.id = t.id "
-                      "SET r.votes = t.votes, r.votes_seq = t.seq WHERE r.votes_seq < t.seq");
+    buf_print(sql,
+              "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', votes BIGINT PATH '$[1]', "
+              "seq BIGINT PATH '$[2]')) t STRAIGHT_JOIN remark r ON r.id = t.id "
+              "SET r.votes_before = IF(r.votes_window = %" PRId64 ", r.votes_before, r.votes), "
+              "r.votes = t.votes, r.votes_seq = t.seq, r.votes_window = %" PRId64
+              " WHERE r.votes_seq < t.seq",
+              window, window);
     return singleton_mysql_run(&mysql->singleton, changed, err);
 }
 
@@ -217,7 +228,7 @@ static enum rc mark_remarks(struct rollup_mysql *mysql, const struct rollup_row 
 
 /* The lease is renewed last, so that its time begins near the COMMIT. */
 static enum rc renew_lease(struct rollup_mysql *mysql, const struct singleton_lease *lease,
-                           int64_t rolled_until_ms, struct err *err)
+                           const struct rollup_progress *progress, struct err *err)
 {
     struct buf *sql = &mysql->sql;
 
@@ -225,31 +236,32 @@ static enum rc renew_lease(struct rollup_mysql *mysql, const struct singleton_le
     buf_text_put(sql, "UPDATE rollup_state SET ");
     singleton_mysql_put_lease(&mysql->singleton, lease);
     buf_text_put(sql, ", rolled_until = ");
-    put_time(sql, rolled_until_ms);
-    buf_text_put(sql, " WHERE name = '" NAME "'");
+    put_time(sql, progress->rolled_until_ms);
+    buf_print(sql, ", started_window = %" PRId64 " WHERE name = '" NAME "'", progress->window);
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
 static enum rc write_in_transaction(struct rollup_mysql *mysql, const struct singleton_lease *lease,
-                                    int64_t rolled_until_ms, const struct rollup_row *rows,
-                                    size_t count, uint64_t *changed, bool *held, struct err *err)
+                                    const struct rollup_progress *progress,
+                                    const struct rollup_row *rows, size_t count, uint64_t *changed,
+                                    bool *held, struct err *err)
 {
     enum rc rc = singleton_mysql_check(&mysql->singleton, lease, held, err);
 
     if (rc != RC_OK || !*held)
         return rc;
     if (count > 0)
-        rc = update_remarks(mysql, rows, count, changed, err);
+        rc = update_remarks(mysql, progress->window, rows, count, changed, err);
     if (rc == RC_OK)
         rc = mark_remarks(mysql, rows, count, err);
     if (rc == RC_OK)
-        rc = renew_lease(mysql, lease, rolled_until_ms, err);
+        rc = renew_lease(mysql, lease, progress, err);
     return rc;
 }
 
-static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                           const struct rollup_row *rows, size_t count, uint64_t *changed,
-                           bool *held, struct err *err)
+static enum rc store_write(void *ctx, const struct singleton_lease *lease,
+                           const struct rollup_progress *progress, const struct rollup_row *rows,
+                           size_t count, uint64_t *changed, bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
     enum rc rc = singleton_mysql_begin(&mysql->singleton, err);
@@ -257,7 +269,7 @@ static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64
     *changed = 0;
     if (rc != RC_OK)
         return rc;
-    rc = write_in_transaction(mysql, lease, rolled_until_ms, rows, count, changed, held, err);
+    rc = write_in_transaction(mysql, lease, progress, rows, count, changed, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);
@@ -265,8 +277,9 @@ static enum rc store_write(void *ctx, const struct singleton_lease *lease, int64
 }
 
 static enum rc finish_in_transaction(struct rollup_mysql *mysql,
-                                     const struct singleton_lease *lease, int64_t rolled_until_ms,
-                                     bool *held, struct err *err)
+                                     const struct singleton_lease *lease,
+                                     const struct rollup_progress *progress, bool *held,
+                                     struct err *err)
 {
     struct buf *sql = &mysql->sql;
     enum rc rc = singleton_mysql_check_end(&mysql->singleton, lease, held, err);
@@ -275,20 +288,22 @@ static enum rc finish_in_transaction(struct rollup_mysql *mysql,
         return rc;
     buf_reset(sql);
     buf_text_put(sql, "UPDATE rollup_state SET " SINGLETON_MYSQL_FINISHED ", rolled_until = ");
-    put_time(sql, rolled_until_ms);
+    put_time(sql, progress->rolled_until_ms);
+    buf_print(sql, ", started_window = %" PRId64 ", finished_window = %" PRId64, progress->window,
+              progress->window);
     singleton_mysql_put_where(&mysql->singleton, lease);
     return singleton_mysql_run(&mysql->singleton, NULL, err);
 }
 
-static enum rc store_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                            bool *held, struct err *err)
+static enum rc store_finish(void *ctx, const struct singleton_lease *lease,
+                            const struct rollup_progress *progress, bool *held, struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
     enum rc rc = singleton_mysql_begin(&mysql->singleton, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = finish_in_transaction(mysql, lease, rolled_until_ms, held, err);
+    rc = finish_in_transaction(mysql, lease, progress, held, err);
     if (rc == RC_OK && *held)
         return db_commit(mysql->db, err);
     db_rollback(mysql->db);

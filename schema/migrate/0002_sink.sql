@@ -118,19 +118,28 @@ CREATE TABLE remark (
     status      TINYINT      NOT NULL DEFAULT 0,
     votes       BIGINT       NOT NULL DEFAULT 0 COMMENT 'as of the last roll-up',
     votes_seq   BIGINT       NOT NULL DEFAULT 0 COMMENT 'content_seq that votes stands for',
+    votes_before BIGINT      NOT NULL DEFAULT 0 COMMENT 'votes as the window before votes_window left them',
+    votes_window BIGINT      NOT NULL DEFAULT 0 COMMENT 'the roll-up that wrote votes: rollup_state.started_window then',
     rollup_due  TINYINT      NULL DEFAULT 1 COMMENT '1: no roll-up has seen the remark; NULL: one has',
     gmt_create  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (id),
     KEY ix_remark_rollup_due (rollup_due),
-    KEY ix_remark_item (item_id, votes)
+    KEY ix_remark_newest (item_id, id),
+    KEY ix_remark_votes (item_id, votes, id),
+    KEY ix_remark_votes_before (item_id, votes_before, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_unicode_ci COMMENT = 'what people vote on';
 
 CREATE TABLE rollup_state (
     name         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     rolled_until DATETIME(3)  NOT NULL COMMENT 'changes up to here are in remark',
+    finished_window BIGINT    NOT NULL DEFAULT 0 COMMENT 'number of the last roll-up that ended; lists show votes as of it',
+    started_window BIGINT     NOT NULL DEFAULT 0 COMMENT 'number of the last roll-up that wrote; one more while it is not finished',
     finished_at  DATETIME(3)  NULL,
     owner        VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     epoch        BIGINT       NOT NULL,
     lease_until  DATETIME(3)  NOT NULL,
     PRIMARY KEY (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'who rolls up, and how far it is';
+
+INSERT INTO rollup_state (name, rolled_until, finished_at, owner, epoch, lease_until)
+VALUES ('remark', '1970-01-01', NULL, '', 0, '1970-01-01');

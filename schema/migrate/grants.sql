@@ -85,7 +85,7 @@ GRANT SELECT ON outbox_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_rollup'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_rollup'@'%';
-GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_rollup'@'%';
+GRANT SELECT (id, votes, votes_seq, votes_before, votes_window, rollup_due), UPDATE (votes, votes_seq, votes_before, votes_window, rollup_due) ON sink_side.remark TO 'tallybox_rollup'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_rollup'@'%';
 
 -- housekeep: `tallybox housekeep`. The servers require CREATE, ALTER and DROP to create and drop a
@@ -199,7 +199,7 @@ GRANT SELECT, INSERT, UPDATE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.rollup_state TO 'tallybox_run'@'%';
-GRANT SELECT (id, votes, votes_seq, rollup_due), UPDATE (votes, votes_seq, rollup_due) ON sink_side.remark TO 'tallybox_run'@'%';
+GRANT SELECT (id, votes, votes_seq, votes_before, votes_window, rollup_due), UPDATE (votes, votes_seq, votes_before, votes_window, rollup_due) ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, CREATE, ALTER, DROP ON sink_side.vote_document TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_base TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.log_begin TO 'tallybox_run'@'%';

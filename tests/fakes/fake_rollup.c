@@ -156,7 +156,13 @@ static enum rc fake_read_due(void *ctx, int64_t after_id, struct rollup_row *row
     return rc == RC_OK ? get_answer(fake, err) : rc;
 }
 
-static void write_remark(struct fake_rollup *fake, const struct rollup_row *row, uint64_t *changed)
+int64_t fake_remark_listed_votes(const struct fake_remark *remark, const struct rollup_state *state)
+{
+    return remark->votes_window > state->finished_window ? remark->votes_before : remark->votes;
+}
+
+static void write_remark(struct fake_rollup *fake, int64_t window, const struct rollup_row *row,
+                         uint64_t *changed)
 {
     struct fake_remark *remark = &fake->remarks[row->place.content_id];
 
@@ -167,6 +173,9 @@ static void write_remark(struct fake_rollup *fake, const struct rollup_row *row,
         return;
     if (fake->on_remark)
         fake->on_remark(fake->hooks.ctx, remark, row);
+    if (remark->votes_window != window)
+        remark->votes_before = remark->votes;
+    remark->votes_window = window;
     remark->votes = row->votes;
     remark->votes_seq = row->seq;
     ++*changed;
@@ -178,9 +187,9 @@ static bool is_held(const struct fake_rollup *fake, const struct singleton_lease
            (fake->state->epoch == lease->epoch && strcmp(fake->state->owner, lease->owner) == 0);
 }
 
-static enum rc fake_write(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                          const struct rollup_row *rows, size_t count, uint64_t *changed,
-                          bool *held, struct err *err)
+static enum rc fake_write(void *ctx, const struct singleton_lease *lease,
+                          const struct rollup_progress *progress, const struct rollup_row *rows,
+                          size_t count, uint64_t *changed, bool *held, struct err *err)
 {
     struct fake_rollup *fake = ctx;
     struct rollup_state *state = fake->state;
@@ -200,17 +209,18 @@ static enum rc fake_write(void *ctx, const struct singleton_lease *lease, int64_
     }
     for (size_t i = 0; *held && i < count; i++) {
         assert(i == 0 || rows[i - 1].place.content_id < rows[i].place.content_id);
-        write_remark(fake, &rows[i], changed);
+        write_remark(fake, progress->window, &rows[i], changed);
     }
     if (*held && state->epoch == lease->epoch) {
-        state->rolled_until_ms = rolled_until_ms;
+        state->rolled_until_ms = progress->rolled_until_ms;
+        state->started_window = progress->window;
         state->lease_until_ms = read_clock(fake) + lease->lease_ms;
     }
     return end_commit(fake, err);
 }
 
-static enum rc fake_finish(void *ctx, const struct singleton_lease *lease, int64_t rolled_until_ms,
-                           bool *held, struct err *err)
+static enum rc fake_finish(void *ctx, const struct singleton_lease *lease,
+                           const struct rollup_progress *progress, bool *held, struct err *err)
 {
     struct fake_rollup *fake = ctx;
     struct rollup_state *state = fake->state;
@@ -224,7 +234,10 @@ static enum rc fake_finish(void *ctx, const struct singleton_lease *lease, int64
     if (is_held(fake, lease) && state->epoch == lease->epoch) {
         state->owner[0] = '\0';
         state->lease_until_ms = state->finished_ms = read_clock(fake);
-        state->rolled_until_ms = rolled_until_ms;
+        state->rolled_until_ms = progress->rolled_until_ms;
+        state->started_window = state->finished_window = progress->window;
+        for (int64_t content = 1; content <= fake->content_id_max; content++)
+            fake->remarks[content].listed_votes = fake->remarks[content].votes;
     }
     return end_commit(fake, err);
 }

@@ -24,6 +24,9 @@ struct fake_remark {
     bool due; /* no roll-up has seen it */
     int64_t votes;
     int64_t votes_seq;
+    int64_t votes_before; /* as the window before votes_window left them */
+    int64_t votes_window;
+    int64_t listed_votes; /* votes when the last window was finished */
 };
 
 /* One connection. The user fills all fields; the tables may be shared. */
@@ -55,6 +58,10 @@ struct fake_rollup {
 /* A singleton lease may be taken: it is free, has expired, is implausible, or is the taker's. */
 bool fake_singleton_lease_is_free(const char *owner, int64_t lease_until_ms, int64_t now_ms,
                                   const struct singleton_lease *lease);
+
+/* The votes that a reader of lists sees: those as of the last finished window. */
+int64_t fake_remark_listed_votes(const struct fake_remark *remark,
+                                 const struct rollup_state *state);
 
 /* The ops of the connection, which must not move; their ctx is the struct fake_rollup. */
 struct rollup_store fake_rollup_ops(struct fake_rollup *fake);

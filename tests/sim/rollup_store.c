@@ -64,10 +64,28 @@ static enum rc reach_commit(void *ctx, struct err *err)
     return rc;
 }
 
+/* The promise C12: what lists show changes only when a window is finished. */
+static void check_lists(struct sim *sim)
+{
+    for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
+        const struct fake_remark *remark = &sim->sink->remarks[content];
+        int64_t listed = fake_remark_listed_votes(remark, &sim->sink->state);
+
+        if (remark->found && listed != remark->listed_votes)
+            sim_fail(sim, content,
+                     "roll-up: lists show %lld votes of content %lld, which had %lld when window "
+                     "%lld was finished",
+                     (long long)listed, (long long)content, (long long)remark->listed_votes,
+                     (long long)sim->sink->state.finished_window);
+    }
+}
+
 static void free_row(void *ctx)
 {
     struct rollup_adapter *adapter = ctx;
 
+    if (!adapter->fake.unfenced)
+        check_lists(sim_of(adapter));
     link_rollback(&adapter->link);
 }
 

@@ -48,6 +48,49 @@ static void killed_anywhere_the_next_engine_does_the_rest(void **state)
     }
 }
 
+static void assert_listed(const struct rollup_fixture *fixture)
+{
+    for (int64_t id = 1; id <= CONTENTS; id++) {
+        const struct fake_remark *remark = &fixture->remarks[id];
+
+        assert_int_equal(fake_remark_listed_votes(remark, &fixture->state), remark->listed_votes);
+    }
+}
+
+/* Votes arrive between the two halves, so that the successor writes some remarks again. */
+static void lists_show_the_last_finished_window_until_the_next_is_finished(void **state)
+{
+    (void)state;
+    for (int steps = 2; steps < 9; steps++) {
+        struct rollup_fixture fixture;
+        struct rollup rollup;
+
+        rollup_fixture_init(&fixture);
+        engine_start(&rollup, &fixture, "dies", false);
+        run_window(&rollup);
+        assert_int_equal(fixture.state.finished_window, 1);
+        fixture.state.now_ms += HOUR_MS;
+        for (int64_t id = 1; id <= CONTENTS; id++)
+            rollup_fixture_change(&fixture, id, fixture.state.now_ms - 1);
+        for (int i = 0; i < steps; i++) {
+            assert_true(rollup_step(&rollup, 0) >= 0);
+            assert_listed(&fixture);
+        }
+        rollup_done(&rollup);
+        for (int64_t id = 1; id <= CONTENTS; id += 2)
+            rollup_fixture_change(&fixture, id, fixture.state.now_ms);
+        fixture.state.now_ms += LEASE_MS + 1;
+        engine_start(&rollup, &fixture, "lives", false);
+        while (rollup.windows == 0) {
+            assert_true(rollup_step(&rollup, 0) >= 0);
+            assert_listed(&fixture);
+        }
+        assert_rolled_up(&fixture);
+        assert_in_range(fixture.state.finished_window, 2, 3);
+        rollup_done(&rollup);
+    }
+}
+
 static void a_successor_starts_where_the_dead_one_was(void **state)
 {
     struct rollup_fixture fixture;
@@ -288,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_anywhere_the_next_engine_does_the_rest),
+        cmocka_unit_test(lists_show_the_last_finished_window_until_the_next_is_finished),
         cmocka_unit_test(a_successor_starts_where_the_dead_one_was),
         cmocka_unit_test(a_late_window_that_was_cut_off_is_due_at_once),
         cmocka_unit_test(progress_never_goes_back_nor_past_the_start_of_the_window),
