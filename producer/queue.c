@@ -76,7 +76,7 @@ enum rc queue_open(struct queue **out, const struct queue_config *config, struct
     queue->breaker.backoff.cap_ms = config->breaker_cap_ms;
     queue->breaker.open = true;
     condition_init(&queue->database, CONDITION_DEPENDENCY,
-                   "dep=mysql role=serve reason=no_answer queue=%s", config->name);
+                   "dep=%s role=serve reason=no_answer queue=%s", config->dep, config->name);
     pthread_mutex_init(&queue->lock, NULL);
     *out = queue;
     return RC_OK;

@@ -49,7 +49,8 @@ struct queue_config {
     void (*wake)(void *ctx, size_t shard);
     void *wake_ctx;
     struct metric *waiting; /* gauge of the weight that waits, or NULL */
-    const char *name;       /* for the log; static */
+    const char *name;       /* for the log; static, as dep */
+    const char *dep;        /* what the workers use: "mysql" or "sink" */
 };
 
 /* The breaker is open at first: the first worker that reaches the database closes it. RC_FATAL: no

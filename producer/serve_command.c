@@ -9,6 +9,9 @@
 #include "producer/http/api.h"
 #include "producer/lane_watch.h"
 #include "producer/producer_mysql.h"
+#include "producer/remark/page_cache.h"
+#include "producer/remark/remark_mysql.h"
+#include "producer/remark/remark_reader.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/task_intake.h"
@@ -24,7 +27,7 @@
 /* Every worker uses the database more often than this. */
 #define SILENT_MS 5000
 
-/* One shard of the queues: three workers, each with a connection. */
+/* One shard of the queues: four workers, each with a connection. */
 struct shard {
     struct producer_mysql *vote_store;
     struct committer *committer;
@@ -32,6 +35,9 @@ struct shard {
     struct producer_mysql *totals_store;
     struct totals_reader *totals_reader;
     struct loop totals_loop;
+    struct remark_mysql *remark_store; /* NULL: api.lists is off, as remark_reader */
+    struct remark_reader *remark_reader;
+    struct loop remark_loop;
     struct producer_mysql *task_store;
     struct task_intake *intake;
     struct loop task_loop;
@@ -42,7 +48,10 @@ struct serve {
     struct stop stop; /* of the threads of this role: requested when the queues are empty */
     struct queue *votes;
     struct queue *reads;
+    struct queue *remarks;
     struct queue *tasks;
+    struct page_cache *pages;
+    bool lists; /* api.lists is on */
     struct shard *shards;
     size_t shard_count;
     struct loop expire_loop;
@@ -66,6 +75,14 @@ static void wake_totals_reader(void *ctx, size_t shard)
     loop_wake(&serve->shards[shard].totals_loop);
 }
 
+static void wake_remark_reader(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    if (serve->lists)
+        loop_wake(&serve->shards[shard].remark_loop);
+}
+
 static void wake_task_intake(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
@@ -73,15 +90,20 @@ static void wake_task_intake(void *ctx, size_t shard)
     loop_wake(&serve->shards[shard].task_loop);
 }
 
+static int64_t min_ms(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int64_t expire_step(void *ctx, int64_t now_ms)
 {
     struct serve *serve = ctx;
     int64_t votes_ms = queue_expire(serve->votes, now_ms);
     int64_t reads_ms = queue_expire(serve->reads, now_ms);
+    int64_t remarks_ms = queue_expire(serve->remarks, now_ms);
     int64_t tasks_ms = queue_expire(serve->tasks, now_ms);
-    int64_t first_ms = votes_ms < reads_ms ? votes_ms : reads_ms;
 
-    return first_ms < tasks_ms ? first_ms : tasks_ms;
+    return min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms));
 }
 
 static enum rc open_queues(struct serve *serve, struct err *err)
@@ -96,6 +118,7 @@ static enum rc open_queues(struct serve *serve, struct err *err)
         .wake_ctx = serve,
         .waiting = &serve_queue_votes,
         .name = "votes",
+        .dep = "mysql",
     };
     enum rc rc = queue_open(&serve->votes, &config, err);
 
@@ -104,6 +127,13 @@ static enum rc open_queues(struct serve *serve, struct err *err)
     config.name = "totals";
     if (rc == RC_OK)
         rc = queue_open(&serve->reads, &config, err);
+    config.wake = wake_remark_reader;
+    config.waiting = &serve_queue_remarks;
+    config.name = "remarks";
+    config.dep = "sink";
+    if (rc == RC_OK)
+        rc = queue_open(&serve->remarks, &config, err);
+    config.dep = "mysql";
     config.wake = wake_task_intake;
     config.waiting = &serve_queue_tasks;
     config.name = "tasks";
@@ -144,6 +174,7 @@ static enum rc make_totals_reader(struct serve *serve, size_t number, struct err
     struct totals_reader_config config = {
         .queue = serve->reads,
         .shard = number,
+        .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = serve->env.stop,
     };
@@ -156,6 +187,28 @@ static enum rc make_totals_reader(struct serve *serve, size_t number, struct err
     if (rc != RC_OK)
         return rc;
     return loop_init(&shard->totals_loop, "totals", totals_reader_step, shard->totals_reader,
+                     &serve->stop, err);
+}
+
+static enum rc make_remark_reader(struct serve *serve, size_t number, struct err *err)
+{
+    struct shard *shard = &serve->shards[number];
+    struct remark_reader_config config = {
+        .queue = serve->remarks,
+        .shard = number,
+        .clock_ms = os_now_ms,
+        .rng = os_random_u64,
+        .stop = serve->env.stop,
+    };
+    enum rc rc = remark_mysql_open(&shard->remark_store, &serve->env.settings->sink, err);
+
+    if (rc != RC_OK)
+        return rc;
+    config.store = remark_mysql_store(shard->remark_store);
+    rc = remark_reader_open(&shard->remark_reader, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&shard->remark_loop, "remarks", remark_reader_step, shard->remark_reader,
                      &serve->stop, err);
 }
 
@@ -212,6 +265,9 @@ static void serve_close(void *role)
         loop_done(&shard->task_loop);
         task_intake_close(shard->intake);
         producer_mysql_close(shard->task_store);
+        loop_done(&shard->remark_loop);
+        remark_reader_close(shard->remark_reader);
+        remark_mysql_close(shard->remark_store);
         loop_done(&shard->totals_loop);
         totals_reader_close(shard->totals_reader);
         producer_mysql_close(shard->totals_store);
@@ -224,11 +280,25 @@ static void serve_close(void *role)
     db_close(serve->watch_db);
     loop_done(&serve->expire_loop);
     queue_free(serve->tasks);
+    queue_free(serve->remarks);
     queue_free(serve->reads);
     queue_free(serve->votes);
+    page_cache_free(serve->pages);
     free(serve->shards);
     stop_done(&serve->stop);
     free(serve);
+}
+
+static enum rc open_pages(struct serve *serve, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    const struct page_cache_config config = {
+        .bytes_max = (size_t)settings->api.page_cache_bytes_max,
+        .fresh_ms = settings->api.page_cache_ms,
+        .stale_ms = settings->api.page_stale_ms,
+    };
+
+    return serve->lists ? page_cache_open(&serve->pages, &config, err) : RC_OK;
 }
 
 static enum rc open_parts(struct serve *serve, struct err *err)
@@ -244,6 +314,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
     if (rc == RC_OK)
         rc = open_queues(serve, err);
     if (rc == RC_OK)
+        rc = open_pages(serve, err);
+    if (rc == RC_OK)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
     if (rc == RC_OK)
         rc = make_lane_watch(serve, err);
@@ -251,6 +323,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = make_committer(serve, i, err);
         if (rc == RC_OK)
             rc = make_totals_reader(serve, i, err);
+        if (rc == RC_OK && serve->lists)
+            rc = make_remark_reader(serve, i, err);
         if (rc == RC_OK)
             rc = make_task_intake(serve, i, err);
     }
@@ -266,6 +340,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     serve->env = *env;
     serve->shard_count = (size_t)env->settings->api.committers;
+    serve->lists = strcmp(env->settings->api.lists, "on") == 0;
     rc = open_parts(serve, err);
     if (rc != RC_OK)
         serve_close(serve);
@@ -284,7 +359,10 @@ static void join_threads(struct serve *serve)
 
         loop_join(&shard->commit_loop);
         loop_join(&shard->totals_loop);
+        loop_join(&shard->remark_loop);
         loop_join(&shard->task_loop);
+        remark_reader_close(shard->remark_reader);
+        shard->remark_reader = NULL;
         committer_close(shard->committer);
         shard->committer = NULL;
         totals_reader_close(shard->totals_reader);
@@ -303,6 +381,8 @@ static enum rc serve_start(void *role, struct err *err)
         .settings = serve->env.settings,
         .votes = serve->votes,
         .reads = serve->reads,
+        .remarks = serve->remarks,
+        .pages = serve->pages,
         .tasks = serve->tasks,
         .handlers = serve->env.handlers,
         .shards = serve->shard_count,
@@ -315,6 +395,8 @@ static enum rc serve_start(void *role, struct err *err)
         rc = loop_start(&serve->shards[i].commit_loop, err);
         if (rc == RC_OK)
             rc = loop_start(&serve->shards[i].totals_loop, err);
+        if (rc == RC_OK && serve->lists)
+            rc = loop_start(&serve->shards[i].remark_loop, err);
         if (rc == RC_OK)
             rc = loop_start(&serve->shards[i].task_loop, err);
     }
@@ -366,21 +448,31 @@ static int64_t measure_silence_ms(struct loop *loop)
     return os_now_ms() - atomic_load(&loop->beat_ms);
 }
 
+static int64_t max_ms(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static void serve_health(void *role, struct health *health)
 {
     struct serve *serve = role;
     int64_t votes_ms = 0;
     int64_t reads_ms = 0;
+    int64_t remarks_ms = 0;
 
     for (size_t i = 0; i < serve->shard_count; i++) {
         int64_t vote_ms = measure_silence_ms(&serve->shards[i].commit_loop);
         int64_t read_ms = measure_silence_ms(&serve->shards[i].totals_loop);
 
-        votes_ms = vote_ms > votes_ms ? vote_ms : votes_ms;
-        reads_ms = read_ms > reads_ms ? read_ms : reads_ms;
+        votes_ms = max_ms(votes_ms, vote_ms);
+        reads_ms = max_ms(reads_ms, read_ms);
+        if (serve->lists)
+            remarks_ms = max_ms(remarks_ms, measure_silence_ms(&serve->shards[i].remark_loop));
     }
     report_database(health, serve->votes, votes_ms, serve, "database for votes");
     report_database(health, serve->reads, reads_ms, serve, "database for totals");
+    if (serve->lists)
+        report_database(health, serve->remarks, remarks_ms, serve, "database for remarks");
     report_lanes(health, serve);
     report_queue(health, serve->votes, "vote queue");
     report_queue(health, serve->reads, "read queue");
@@ -389,8 +481,8 @@ static void serve_health(void *role, struct health *health)
 
 static void drain_queues(struct serve *serve, int64_t until_ms)
 {
-    while (os_now_ms() < until_ms &&
-           !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->tasks)))
+    while (os_now_ms() < until_ms && !(queue_idle(serve->votes) && queue_idle(serve->reads) &&
+                                       queue_idle(serve->remarks) && queue_idle(serve->tasks)))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
 }
 
@@ -404,9 +496,11 @@ static void serve_join(void *role)
     api_quiesce(serve->api);
     drain_queues(serve, os_now_ms() + half_ms);
     queue_close(serve->votes);
+    queue_close(serve->remarks);
     queue_close(serve->reads);
     queue_close(serve->tasks);
     queue_drop(serve->votes);
+    queue_drop(serve->remarks);
     queue_drop(serve->reads);
     queue_drop(serve->tasks);
     for (size_t i = 0; i < serve->shard_count; i++) {
@@ -414,6 +508,8 @@ static void serve_join(void *role)
             producer_mysql_interrupt(serve->shards[i].vote_store);
         if (!queue_idle(serve->reads))
             producer_mysql_interrupt(serve->shards[i].totals_store);
+        if (!queue_idle(serve->remarks) && serve->lists)
+            remark_mysql_interrupt(serve->shards[i].remark_store);
         if (!queue_idle(serve->tasks))
             producer_mysql_interrupt(serve->shards[i].task_store);
     }
@@ -460,14 +556,15 @@ enum rc serve_check_relayed(const struct settings *settings, struct err *err)
 
 const struct role serve_role = {
     .name = "serve",
-    .about =
-        "Serves the HTTP API for votes and for tasks of the retry queue. Each vote is answered "
-        "after the COMMIT of its transaction; votes that wait at the same time share one.",
+    .about = "Serves the HTTP API for votes, lists of remarks and tasks of the retry queue. Each "
+             "vote is "
+             "answered "
+             "after the COMMIT of its transaction; votes that wait at the same time share one.",
     .register_metrics = serve_metrics_register,
     .open = serve_open,
     .start = serve_start,
     .health = serve_health,
     .join = serve_join,
     .close = serve_close,
-    .sections = "mysql,api",
+    .sections = "mysql,sink,api",
 };

@@ -9,6 +9,10 @@
 #define TASKS_HELP                                                                            \
     "Tasks submitted over HTTP by result; existed: one with its idempotency key was active; " \
     "refused: bad, its scene full, or not done in time."
+#define PAGES_HELP                                                                           \
+    "Pages of remarks by where they came from; kept: from memory; read: from the database; " \
+    "shared: "                                                                               \
+    "another request was reading it; stale: answered while the database was away."
 #define ANSWERS_HELP "Answers of the HTTP API by class."
 
 struct metric serve_votes_changed = {.name = "tallybox_votes_total",
@@ -34,6 +38,28 @@ struct metric serve_queue_votes = {.name = "tallybox_commit_queue_votes",
 struct metric serve_queue_reads = {.name = "tallybox_read_queue_contents",
                                    .kind = METRIC_GAUGE,
                                    .help = "Contents whose totals wait to be read."};
+struct metric serve_pages_kept = {.name = "tallybox_remark_pages_total",
+                                  .kind = METRIC_COUNTER,
+                                  .help = PAGES_HELP,
+                                  .labels = "result=\"kept\""};
+struct metric serve_pages_read = {.name = "tallybox_remark_pages_total",
+                                  .kind = METRIC_COUNTER,
+                                  .help = PAGES_HELP,
+                                  .labels = "result=\"read\""};
+struct metric serve_pages_shared = {.name = "tallybox_remark_pages_total",
+                                    .kind = METRIC_COUNTER,
+                                    .help = PAGES_HELP,
+                                    .labels = "result=\"shared\""};
+struct metric serve_pages_stale = {.name = "tallybox_remark_pages_total",
+                                   .kind = METRIC_COUNTER,
+                                   .help = PAGES_HELP,
+                                   .labels = "result=\"stale\""};
+struct metric serve_page_cache_bytes = {.name = "tallybox_remark_cache_bytes",
+                                        .kind = METRIC_GAUGE,
+                                        .help = "Memory of the pages of remarks that are kept."};
+struct metric serve_queue_remarks = {.name = "tallybox_remark_queue_rows",
+                                     .kind = METRIC_GAUGE,
+                                     .help = "Remarks of pages that wait to be read."};
 struct metric serve_tasks_made = {.name = "tallybox_tasks_submitted_total",
                                   .kind = METRIC_COUNTER,
                                   .help = TASKS_HELP,
@@ -65,9 +91,12 @@ struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
 void serve_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &serve_votes_changed, &serve_votes_unchanged, &serve_votes_failed, &serve_commit_seconds,
-        &serve_queue_votes,   &serve_queue_reads,     &serve_tasks_made,   &serve_tasks_existed,
-        &serve_tasks_refused, &serve_queue_tasks,     &serve_answers_2xx,  &serve_answers_4xx,
+        &serve_votes_changed,    &serve_votes_unchanged, &serve_votes_failed,
+        &serve_commit_seconds,   &serve_queue_votes,     &serve_queue_reads,
+        &serve_tasks_made,       &serve_tasks_existed,   &serve_pages_kept,
+        &serve_pages_read,       &serve_pages_shared,    &serve_pages_stale,
+        &serve_page_cache_bytes, &serve_queue_remarks,   &serve_tasks_refused,
+        &serve_queue_tasks,      &serve_answers_2xx,     &serve_answers_4xx,
         &serve_answers_5xx,
     };
 

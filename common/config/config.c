@@ -536,6 +536,7 @@ static const struct {
     {"relay", "poll_ms", "poll_idle_ms", 0,
      "an idle outbox is not read more often than a busy one"},
     {"api", "batch_votes_max", "queue_votes_max", 0, "one batch must fit into the queue"},
+    {"api", "page_cache_ms", "page_stale_ms", 0, "a page that is fresh is not stale"},
 };
 
 static enum rc check_orders(struct config *config, struct err *err)

@@ -147,8 +147,21 @@ const struct setting settings_table[] = {
      "further requests are answered 429."},
     {NUMBER(api, batch_votes_max), "1000", 1, 10000, NULL, "Most votes in one transaction."},
     {NUMBER(api, committers), "2", 1, 64, NULL,
-     "Threads that commit votes, each with its connection. As many threads read totals, and as "
-     "many insert tasks."},
+     "Threads that commit votes, each with its connection. As many threads read totals, as many "
+     "read remarks, and as many insert tasks."},
+    {CHOICE(api, lists), "on", 0, 0, "off|on",
+     "Serves lists of remarks, which needs the database of [sink]."},
+    {NUMBER(api, page_cache_bytes_max), "67108864", 0, 68719476736, NULL,
+     "Most memory of the pages of remarks that are kept, in bytes."},
+    {NUMBER(api, page_cache_ms), "60000", 0, 86400000, NULL,
+     "How long a page of remarks that was read is used again, without the totals, in milliseconds. "
+     "A remark that is written through this process is seen at once."},
+    {NUMBER(api, page_stale_ms), "600000", 0, 86400000, NULL,
+     "How long a page that was read is used while the database is away, marked with stale: true, "
+     "in milliseconds."},
+    {NUMBER(api, totals_max_age_ms), "0", 0, 3600000, NULL,
+     "How old the totals of a list may be, in milliseconds; 0: each page reads them. The votes of "
+     "voterId are always read."},
     {NUMBER(api, lane_count), "1", 1, 64, NULL,
      "Number of outbox tables that votes are spread over by key: outbox, outbox_1 ... Must be the "
      "number that `tallybox lanes show` prints."},

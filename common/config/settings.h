@@ -78,6 +78,11 @@ struct settings {
         int64_t queue_votes_max;
         int64_t batch_votes_max;
         int64_t committers;
+        char lists[SETTING_TEXT_SIZE]; /* off | on */
+        int64_t page_cache_bytes_max;
+        int64_t page_cache_ms;
+        int64_t page_stale_ms;
+        int64_t totals_max_age_ms;
         int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
     } api;
     struct {

@@ -21,7 +21,7 @@ struct api {
 static void answer_no_path(struct http_request *http)
 {
     struct request_fault fault;
-    char paths[128];
+    char paths[256];
 
     api_routes_list(paths, sizeof(paths));
     request_fault_set(&fault, REQUEST_FAULT_NOT_FOUND, "there is no such path; the API has %s",
@@ -51,6 +51,23 @@ static bool tasks_are_on(const struct settings *settings)
     return strcmp(settings->api.tasks, "on") == 0;
 }
 
+/* NULL: the feature is on. */
+static const char *feature_off(const struct settings *settings, enum api_feature feature)
+{
+    switch (feature) {
+    case API_FEATURE_VOTES:
+        break;
+    case API_FEATURE_TASKS:
+        return tasks_are_on(settings) ? NULL
+                                      : "tasks over HTTP are off; api.tasks = on allows them";
+    case API_FEATURE_LISTS:
+        return strcmp(settings->api.lists, "on") == 0
+                   ? NULL
+                   : "lists of remarks are off; api.lists = on allows them";
+    }
+    return NULL;
+}
+
 static bool token_has_scope(const struct http_scopes *scopes, enum api_route_scope scope)
 {
     switch (scope) {
@@ -67,18 +84,18 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_route_sco
 }
 
 /* Invariant P3: called for each request before its handler. False: the token lacks the route's
- * scope, which has been answered. */
+ * scope, or the route is off, which has been answered. */
 static bool check_scope(const struct api *api, struct http_request *http,
-                        enum api_route_scope scope)
+                        const struct api_route *route)
 {
+    const char *off = feature_off(api->config.settings, route->feature);
     struct request_fault fault;
 
-    if (scope == API_ROUTE_SCOPE_TASKS && !tasks_are_on(api->config.settings))
-        request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE,
-                          "tasks over HTTP are off; api.tasks = on allows them");
-    else if (!token_has_scope(http_scopes(http), scope))
+    if (off)
+        request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "%s", off);
+    else if (!token_has_scope(http_scopes(http), route->scope))
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope %s",
-                          api_route_scope_name(scope));
+                          api_route_scope_name(route->scope));
     else
         return true;
     api_answer_fault(http, &fault, 0);
@@ -212,7 +229,7 @@ static void on_request(void *ctx, struct http_request *http)
         answer_options(http, match.allow);
     else if (!match.route)
         answer_other_method(http, match.allow);
-    else if (check_scope(api, http, match.route->scope) && read_query(match.route, &call) &&
+    else if (check_scope(api, http, match.route) && read_query(match.route, &call) &&
              check_body(api, match.route, http))
         match.route->handle(&api->config, &call);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The HTTP API for votes, and for tasks of the retry queue. api_routes.c has its paths,
- * docs/openapi.yaml describes them for clients.
+/* The HTTP API for votes, for lists of remarks, and for tasks of the retry queue. api_routes.c has
+ * its paths, docs/openapi.yaml describes them for clients.
  *
  * HEAD works as GET; OPTIONS names the methods of a path. An array is answered with 200 even if all
  * its items are bad: an error stands in the place of each bad item. Every error is JSON
@@ -20,12 +20,15 @@
 #include <stddef.h>
 
 struct api;
+struct page_cache;
 struct retry_handlers;
 
 struct api_config {
     const struct settings *settings;       /* [api]; borrowed until the close */
     struct queue *votes;                   /* committer_request; borrowed, as reads */
     struct queue *reads;                   /* totals_request */
+    struct queue *remarks;                 /* remark_request; NULL: api.lists is off, as pages */
+    struct page_cache *pages;              /* borrowed until the close */
     struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */

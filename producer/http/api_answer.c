@@ -69,6 +69,15 @@ void api_answer_bad(struct http_request *http, enum request_fault_code code, con
     api_answer_fault(http, &fault, 0);
 }
 
+void api_answer_unavailable(struct http_request *http)
+{
+    struct request_fault fault;
+
+    request_fault_set(&fault, REQUEST_FAULT_UNAVAILABLE,
+                      "the database cannot be reached now: send this request again later");
+    api_answer_fault(http, &fault, WAIT_MS);
+}
+
 static void answer_not_taken(struct http_request *http, enum queue_verdict verdict, int64_t wait_ms)
 {
     struct request_fault fault;
@@ -130,7 +139,8 @@ static void answer_entry(struct queue_entry *entry, enum queue_end end)
         return;
     }
     count_failed(pending);
-    answer_not_done(pending->http, end, pending->kind->unknown);
+    if (!pending->kind->stand_in || !pending->kind->stand_in(pending))
+        answer_not_done(pending->http, end, pending->kind->unknown);
 }
 
 static void release_entry(struct queue_entry *entry)
@@ -163,13 +173,14 @@ void api_pending_free(struct api_pending *pending)
 void api_pending_put(struct api_pending *pending, struct queue *queue, size_t shard)
 {
     struct http_request *http = pending->http;
-    int64_t wait_ms;
+    int64_t wait_ms = 0;
     enum queue_verdict verdict =
         queue_put(queue, shard, &pending->request.entry, os_now_ms(), &wait_ms);
 
     if (verdict == QUEUE_TAKEN)
         return;
     count_failed(pending);
+    if (!pending->kind->stand_in || !pending->kind->stand_in(pending))
+        answer_not_taken(http, verdict, wait_ms);
     api_pending_free(pending);
-    answer_not_taken(http, verdict, wait_ms);
 }

@@ -8,6 +8,7 @@
 #include "common/metrics.h"
 #include "producer/http/request_json.h"
 #include "producer/queue.h"
+#include "producer/remark/remark_reader.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"
@@ -28,6 +29,9 @@ void api_answer_bad(struct http_request *http, enum request_fault_code code, con
 
 void api_answer_no_memory(struct http_request *http);
 
+/* The database cannot be reached, and nothing was done. */
+void api_answer_unavailable(struct http_request *http);
+
 struct api_pending;
 
 /* What the kinds of requests differ in. */
@@ -36,6 +40,9 @@ struct api_pending_kind {
     void (*answer)(struct api_pending *pending);
     /* Frees what the handler added to the request; NULL: nothing. */
     void (*done)(struct api_pending *pending);
+    /* Answers a request that was not done, or not taken, with something else than an error; false:
+     * it has not answered. It must not read what the worker writes. NULL: never. */
+    bool (*stand_in)(struct api_pending *pending);
     struct metric *failed; /* adds the weight of a request that was not done; NULL: none */
     /* What a request whose outcome is unknown may have done; NULL: it changes nothing. */
     const char *unknown;
@@ -48,6 +55,7 @@ struct api_pending {
         struct queue_entry entry;
         struct committer_request votes;
         struct totals_request totals;
+        struct remark_request remarks;
         struct task_intake_request tasks;
     } request; /* first */
     struct http_request *http;

@@ -51,9 +51,30 @@ const struct api_route api_routes[] = {
     },
     {
         .method = "GET",
+        .path = "/v1/remarks",
+        .handle = api_get_remarks,
+        .scope = API_ROUTE_SCOPE_READ,
+        .feature = API_FEATURE_LISTS,
+        .parameters = BIT(API_ITEM_ID) | BIT(API_CURSOR) | BIT(API_PAGE_LIMIT) | BIT(API_SORT) |
+                      BIT(API_VOTER_ID),
+        .required = BIT(API_ITEM_ID),
+        .operation = "listRemarks",
+        .summary = "The remarks of an item, page by page, with live totals",
+        .description = "No remark is twice in a list or missing, although remarks and votes are "
+                       "added meanwhile. The order by votes is that of the last finished roll-up; "
+                       "a cursor of that order expires when the roll-up after the next one begins "
+                       "(status 410). With voterId each remark also says whether this voter votes "
+                       "for it.",
+        .results = {{200, "RemarkPage",
+                     "One page; send its `next` as cursor to get the next "
+                     "one."}},
+    },
+    {
+        .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,
         .scope = API_ROUTE_SCOPE_TASKS,
+        .feature = API_FEATURE_TASKS,
         .parameters = BIT(API_BIZ_NO) | BIT(API_SCENE) | BIT(API_GROUP) | BIT(API_STATE) |
                       BIT(API_LIMIT) | BIT(API_AFTER),
         .operation = "findTasks",
@@ -66,6 +87,7 @@ const struct api_route api_routes[] = {
         .path = "/v1/tasks",
         .handle = api_post_tasks,
         .scope = API_ROUTE_SCOPE_TASKS,
+        .feature = API_FEATURE_TASKS,
         .body_max_at = BODY_MAX,
         .operation = "submitTasks",
         .summary = "One task or an array of tasks for the retry queue",
@@ -83,6 +105,7 @@ const struct api_route api_routes[] = {
         .path = "/v1/tasks/{id}",
         .handle = api_get_task,
         .scope = API_ROUTE_SCOPE_TASKS,
+        .feature = API_FEATURE_TASKS,
         .operation = "readTask",
         .summary = "One task with its attempts, also after it has ended",
         .description = "A task of another group than those of the token does not exist for it.",
@@ -112,6 +135,8 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_BIZ_NO] = "bizNo",     [API_SCENE] = "scene",
         [API_GROUP] = "group",      [API_STATE] = "state",
         [API_LIMIT] = "limit",      [API_AFTER] = "after",
+        [API_ITEM_ID] = "itemId",   [API_CURSOR] = "cursor",
+        [API_SORT] = "sort",        [API_PAGE_LIMIT] = "limit",
     };
 
     return names[parameter];

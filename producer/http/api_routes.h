@@ -21,6 +21,9 @@ enum api_route_scope {
     API_ROUTE_SCOPES
 };
 
+/* What an operator can turn off: api.tasks and api.lists. */
+enum api_feature { API_FEATURE_VOTES, API_FEATURE_TASKS, API_FEATURE_LISTS };
+
 enum api_parameter {
     API_VOTER_ID,
     API_CONTENT_IDS,
@@ -30,6 +33,10 @@ enum api_parameter {
     API_STATE,
     API_LIMIT,
     API_AFTER,
+    API_ITEM_ID,
+    API_CURSOR,
+    API_SORT,
+    API_PAGE_LIMIT,
     API_PARAMETERS,
 };
 
@@ -53,6 +60,7 @@ struct api_route {
     /* Answers the call, at once or later; the call itself lasts until the return. */
     void (*handle)(const struct api_config *config, const struct api_call *call);
     enum api_route_scope scope;
+    enum api_feature feature;
     /* The limit of the body: offset in struct settings of an int64_t in bytes. 0: the route takes
      * no body. A body is always application/json. */
     size_t body_max_at;
@@ -70,11 +78,12 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c and api_tasks.c. They run on the HTTP server's thread and only put the
- * request into a queue. */
+/* The handlers: api_votes.c, api_tasks.c and api_remarks.c. They run on the HTTP server's thread
+ * and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
+void api_get_remarks(const struct api_config *config, const struct api_call *call);
 void api_post_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_task(const struct api_config *config, const struct api_call *call);

@@ -23,6 +23,8 @@ static const struct {
                                  "a query parameter is given twice, or params twice"},
     [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
     [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path or task"},
+    [REQUEST_FAULT_EXPIRED] = {"expired", 410,
+                               "the cursor is too old; read the list from its first page"},
     [REQUEST_FAULT_METHOD] = {"method_not_allowed", 405, "the path does not take this method"},
     [REQUEST_FAULT_MEDIA_TYPE] = {"unsupported_media_type", 415,
                                   "the body is not application/json"},

@@ -23,8 +23,10 @@ static enum rc read_request(void *ctx, bool *finished, struct err *err)
     struct totals_reader *reader = ctx;
     const struct totals_store *store = reader->config.store;
     struct totals_request *request = reader->request;
-    enum rc rc = store->read(store->ctx, request->voter_id, request->rows, request->count, err);
+    enum rc rc;
 
+    request->read_ms = reader->config.clock_ms();
+    rc = store->read(store->ctx, request->voter_id, request->rows, request->count, err);
     *finished = rc == RC_OK;
     return rc;
 }

@@ -15,18 +15,20 @@
 /* Contents in one request. */
 #define TOTALS_REQUEST_CONTENTS_MAX 200
 
-/* entry.weight is count. After QUEUE_DONE the rows are filled. */
+/* entry.weight is count. After QUEUE_DONE the rows and read_ms are filled. */
 struct totals_request {
     struct queue_entry entry; /* first */
     int64_t voter_id;         /* 0: totals only */
     size_t count;
     struct totals_row *rows;
+    int64_t read_ms; /* when their read began */
 };
 
 struct totals_reader_config {
     struct queue *queue;
     size_t shard;
     const struct totals_store *store; /* borrowed until the close */
+    int64_t (*clock_ms)(void);        /* os_now_ms() */
     uint64_t (*rng)(void);            /* os_random_u64() */
     struct stop *stop;                /* of the process */
 };

@@ -125,8 +125,8 @@ CREATE TABLE remark (
     PRIMARY KEY (id),
     KEY ix_remark_rollup_due (rollup_due),
     KEY ix_remark_newest (item_id, id),
-    KEY ix_remark_votes (item_id, votes, id),
-    KEY ix_remark_votes_before (item_id, votes_before, id)
+    KEY ix_remark_votes (item_id, votes, id, votes_window),
+    KEY ix_remark_votes_before (item_id, votes_window, votes_before, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_unicode_ci COMMENT = 'what people vote on';
 
 CREATE TABLE rollup_state (

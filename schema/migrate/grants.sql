@@ -12,6 +12,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* 
 -- serve: `tallybox serve` and `tallybox vote`.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
+GRANT SELECT ON sink_side.rollup_state TO 'tallybox_serve'@'%';
+GRANT SELECT ON sink_side.remark TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
@@ -167,6 +169,8 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.installation TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.rollup_state TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';

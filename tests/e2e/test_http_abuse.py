@@ -110,10 +110,10 @@ class Abuse(suite.Case):
         cls.voters = iter(range(FIRST_VOTER, 10 * FIRST_VOTER))
         cls.serve.vote((1, 1, 1))
         cls.serve.vote((1, 1, 0))
-        # Each committer, each reader and each task intake has its own, and so have the watch of the
-        # lanes and the thread that tells that this process lives.
+        # Each committer, each reader of totals or remarks and each task intake has its own, and so
+        # have the watch of the lanes and the thread that tells that this process lives.
         suite.wait_for("all connections to the database, and no other", lambda: (
-            cls.sessions() == 3 * COMMITTERS + 2 and cls.connections() == 0))
+            cls.sessions() == 4 * COMMITTERS + 2 and cls.connections() == 0))
         cls.descriptors = cls.count_descriptors()
 
     @classmethod

@@ -49,6 +49,7 @@ static void queues_open(struct api_fixture *fixture)
 {
     struct queue_config config = {
         .name = "votes",
+        .dep = "mysql",
         .shards = 1,
         .weight_max = 1000,
         .timeout_ms = TIMEOUT_MS,
@@ -79,6 +80,7 @@ static void workers_open(struct api_fixture *fixture)
     struct totals_reader_config totals = {
         .queue = fixture->reads,
         .store = &fixture->totals_store,
+        .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = &fixture->stop,
     };

@@ -69,6 +69,7 @@ int commit_fixture_set_up(void **state)
     struct commit_fixture *fixture = calloc(1, sizeof(*fixture));
     struct queue_config queue = {
         .name = "votes",
+        .dep = "mysql",
         .shards = SHARDS,
         .weight_max = QUEUE_VOTES_MAX,
         .timeout_ms = TIMEOUT_MS,

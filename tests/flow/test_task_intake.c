@@ -153,6 +153,7 @@ static void on_release(struct queue_entry *entry)
 static int setup(void **state)
 {
     struct queue_config queue = {.name = "tasks",
+                                 .dep = "mysql",
                                  .shards = 1,
                                  .weight_max = 100,
                                  .timeout_ms = 5000,

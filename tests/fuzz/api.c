@@ -177,6 +177,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
 static struct queue *queue_ready(void)
 {
     const struct queue_config config = {.name = "votes",
+                                        .dep = "mysql",
                                         .shards = 1,
                                         .weight_max = WEIGHT_MAX,
                                         .timeout_ms = 600000,

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of remark that lists show, the place of a page in a list, and the ops that read a page.
+ * One thread at a time uses the ops of one store. RC_RETRY: try again later; RC_FATAL: an operator
+ * must act. */
+#ifndef PRODUCER_REMARK_REMARK_OPS_H
+#define PRODUCER_REMARK_REMARK_OPS_H
+
+#include "common/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A row of remark. The texts are UTF-8 and borrowed for the call that has the row. */
+struct remark_row {
+    int64_t id;
+    int64_t item_id;
+    int64_t consumer_id;
+    int64_t order_id;
+    int64_t score;
+    int64_t status;
+    int64_t created_ms; /* in ms since 1970 */
+    int64_t votes;      /* as of the last finished roll-up */
+    const char *header;
+    const char *content; /* NULL: none; as images */
+    const char *images;
+    const char *user_name;
+    const char *user_face;
+};
+
+enum remark_sort {
+    REMARK_NEWEST, /* by id, the highest first */
+    REMARK_VOTES,  /* by rolled-up votes, then by id, the highest first */
+};
+
+/* Where a page begins. All fields are 0 where a comment does not say otherwise. */
+struct remark_place {
+    int64_t item_id;
+    enum remark_sort sort;
+    bool after;     /* the page follows the remark below; false: it is the first page */
+    int64_t id;     /* of the last remark of the page before */
+    int64_t votes;  /* REMARK_VOTES: its votes */
+    int64_t window; /* REMARK_VOTES: the finished roll-up that the votes are of */
+};
+
+/* Roll-ups, by their numbers. */
+struct remark_windows {
+    int64_t finished; /* the last one that ended */
+    int64_t started;  /* the last one that wrote; finished + 1 while one is at work */
+};
+
+struct remark_query {
+    struct remark_place place;
+    size_t rows_max;
+    /* REMARK_VOTES: votes are those as of this roll-up, also of remarks that the next one wrote.
+     * False: votes are read as they stand. */
+    bool as_of;
+    int64_t window;
+};
+
+typedef enum rc (*remark_on_row)(void *ctx, const struct remark_row *row, struct err *err);
+
+struct remark_store {
+    void *ctx;
+
+    /* RC_OK: remarks can be read. */
+    enum rc (*ping)(void *ctx, struct err *err);
+
+    /* Calls on_row for the remarks of a page, in their order, and fills *windows; all of it is one
+     * view of the data. What on_row returns other than RC_OK ends the call. */
+    enum rc (*read_page)(void *ctx, const struct remark_query *query, remark_on_row on_row,
+                         void *row_ctx, struct remark_windows *windows, struct err *err);
+};
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/remark_page.h"
+
+#include "common/id.h"
+#include "producer/http/request_json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A cursor: the order, then the numbers of its place. */
+#define CURSOR_NEWEST "n1"
+#define CURSOR_VOTES "v1"
+
+void remark_cursor_write(const struct remark_place *place, char cursor[REMARK_CURSOR_SIZE])
+{
+    assert(place->after);
+    if (place->sort == REMARK_NEWEST)
+        snprintf(cursor, REMARK_CURSOR_SIZE, CURSOR_NEWEST ".%" PRId64 ".%" PRId64, place->item_id,
+                 place->id);
+    else
+        snprintf(cursor, REMARK_CURSOR_SIZE,
+                 CURSOR_VOTES ".%" PRId64 ".%" PRId64 ".%" PRId64 ".%" PRId64, place->item_id,
+                 place->id, place->votes, place->window);
+}
+
+/* A number after a dot, as remark_cursor_write() writes it; *at moves behind it. */
+static bool read_number(const char **at, int64_t *number)
+{
+    char text[24];
+    size_t len;
+    char *end;
+
+    if (**at != '.')
+        return false;
+    ++*at;
+    len = strcspn(*at, ".");
+    if (len == 0 || len >= sizeof(text))
+        return false;
+    memcpy(text, *at, len);
+    text[len] = '\0';
+    *number = strtoll(text, &end, 10);
+    if (*end != '\0')
+        return false;
+    *at += len;
+    return true;
+}
+
+bool remark_cursor_read(const char *cursor, int64_t item_id, enum remark_sort sort,
+                        struct remark_place *place)
+{
+    const char *at = cursor + strlen(CURSOR_NEWEST);
+    char again[REMARK_CURSOR_SIZE];
+
+    *place = (struct remark_place){.sort = sort, .after = true};
+    if (strncmp(cursor, sort == REMARK_NEWEST ? CURSOR_NEWEST : CURSOR_VOTES,
+                strlen(CURSOR_NEWEST)) != 0)
+        return false;
+    if (!read_number(&at, &place->item_id) || !read_number(&at, &place->id))
+        return false;
+    if (sort == REMARK_VOTES &&
+        (!read_number(&at, &place->votes) || !read_number(&at, &place->window)))
+        return false;
+    /* Only the one spelling that was given out: no other text is a key of the cache. */
+    remark_cursor_write(place, again);
+    return place->item_id == item_id && strcmp(cursor, again) == 0;
+}
+
+struct remark_page *remark_page_new(const struct remark_place *place, size_t rows_max)
+{
+    struct remark_page *page = calloc(1, sizeof(*page));
+
+    assert(rows_max > 0 && rows_max <= REMARK_PAGE_ROWS_MAX);
+    if (!page)
+        return NULL;
+    atomic_init(&page->holders, 1);
+    page->place = *place;
+    page->rows_max = rows_max;
+    return page;
+}
+
+void remark_page_hold(struct remark_page *page)
+{
+    atomic_fetch_add(&page->holders, 1);
+}
+
+void remark_page_release(struct remark_page *page)
+{
+    if (!page || atomic_fetch_sub(&page->holders, 1) > 1)
+        return;
+    buf_done(&page->json);
+    free(page);
+}
+
+void remark_page_clear(struct remark_page *page)
+{
+    page->count = 0;
+    page->has_next = false;
+    page->expired = false;
+    buf_reset(&page->json);
+}
+
+static void put_number(struct buf *out, const char *head, int64_t number)
+{
+    buf_text_put(out, head);
+    buf_i64(out, number);
+}
+
+static void put_text(struct buf *out, const char *head, const char *text)
+{
+    buf_text_put(out, head);
+    if (text)
+        request_fault_put_text(out, text);
+    else
+        buf_text_put(out, "null");
+}
+
+static void put_row(struct buf *out, const struct remark_row *row)
+{
+    put_number(out, "{\"id\":", row->id);
+    put_number(out, ",\"itemId\":", row->item_id);
+    put_number(out, ",\"consumerId\":", row->consumer_id);
+    put_number(out, ",\"orderId\":", row->order_id);
+    put_number(out, ",\"score\":", row->score);
+    put_text(out, ",\"header\":", row->header);
+    put_text(out, ",\"content\":", row->content);
+    put_text(out, ",\"images\":", row->images);
+    put_text(out, ",\"userName\":", row->user_name);
+    put_text(out, ",\"userFace\":", row->user_face);
+    put_number(out, ",\"status\":", row->status);
+    put_number(out, ",\"createdAt\":", row->created_ms);
+}
+
+enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, struct err *err)
+{
+    assert(page->count <= page->rows_max && !page->has_next);
+    if (page->count == page->rows_max) {
+        page->has_next = true;
+        return RC_OK;
+    }
+    put_row(&page->json, row);
+    if (page->json.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a page of remarks");
+    page->ids[page->count] = row->id;
+    page->votes[page->count] = row->votes;
+    page->ends[page->count] = page->json.len;
+    page->count++;
+    page->next = page->place;
+    page->next.after = true;
+    page->next.id = row->id;
+    page->next.votes = page->place.sort == REMARK_VOTES ? row->votes : 0;
+    return RC_OK;
+}
+
+size_t remark_page_bytes(const struct remark_page *page)
+{
+    return sizeof(*page) + page->json.size;
+}
+
+static void put_remark(struct buf *out, const struct remark_page *page, size_t i,
+                       const struct remark_totals *totals)
+{
+    size_t begin = i > 0 ? page->ends[i - 1] : 0;
+
+    buf_put(out, page->json.data + begin, page->ends[i] - begin);
+    put_number(out, ",\"votes\":", totals->rows ? totals->rows[i].votes : page->votes[i]);
+    if (totals->voter_id > 0 && totals->rows)
+        put_number(out, ",\"voting\":", totals->rows[i].voting == 1);
+    buf_char(out, '}');
+}
+
+void remark_page_put(struct buf *out, const struct remark_page *page,
+                     const struct remark_totals *totals)
+{
+    char cursor[REMARK_CURSOR_SIZE];
+
+    buf_text_put(out, "{\"remarks\":[");
+    for (size_t i = 0; i < page->count; i++) {
+        if (i > 0)
+            buf_char(out, ',');
+        put_remark(out, page, i, totals);
+    }
+    buf_text_put(out, "],\"next\":");
+    if (page->has_next) {
+        remark_cursor_write(&page->next, cursor);
+        buf_print(out, "\"%s\"", cursor);
+    } else {
+        buf_text_put(out, "null");
+    }
+    if (totals->age_ms >= 0)
+        put_number(out, ",\"totalsAgeMs\":", totals->age_ms);
+    else
+        buf_text_put(out, ",\"totalsAgeMs\":null");
+    buf_text_put(out, totals->stale ? ",\"stale\":true}" : ",\"stale\":false}");
+}

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Lists of remarks over HTTP: pages in both orders while remarks, votes and roll-ups come, the cache
+of pages, totals and the reader's own votes, and a database that is away."""
+
+import concurrent.futures
+import json
+import pathlib
+import random
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import suite  # noqa: E402
+
+NO_CACHE = {"api.page_cache_ms": 0, "api.page_stale_ms": 0}
+
+
+def read_list(serve, item, limit=20, between=None, **more):
+    """All remarks of an item, page by page; `between` runs after each page."""
+    path = f"/v1/remarks?itemId={item}&limit={limit}" + "".join(
+        f"&{name}={value}" for name, value in more.items())
+    page = serve.get(path)
+    remarks = page["remarks"]
+    while page["next"]:
+        if between:
+            between()
+        page = serve.get(f"{path}&cursor={page['next']}")
+        remarks += page["remarks"]
+    return remarks
+
+
+def insert(stack, rows, content=""):
+    """Remarks, as (id, item)."""
+    values = ", ".join(f"({number}, {item}, '{content}')" for number, item in rows)
+    if values:
+        stack.sql(f"INSERT INTO remark (id, item_id, content) VALUES {values}")
+
+
+class Pages(suite.Case):
+    """Nothing is kept, so that every page comes from the database."""
+
+    roles = ("serve",)
+    settings = {**NO_CACHE, "rollup.interval_ms": 86400000}
+
+    def setUp(self):
+        for table in ("remark", "vote_tally"):
+            self.stack.sql(f"DELETE FROM {table}")
+
+    def add(self, *ids, item=1):
+        insert(self.stack, ((n, item) for n in ids))
+
+    def vote(self, content, votes):
+        """The total of a content changes, as the consumer writes it."""
+        self.stack.sql("INSERT INTO vote_tally VALUES (%s, %s, 1, UTC_TIMESTAMP(3)) ON DUPLICATE "
+                       "KEY UPDATE votes = VALUES(votes), seq = seq + 1, changed_at = "
+                       "UTC_TIMESTAMP(3)", [content, votes])
+
+    def roll_up(self):
+        self.stack.tallybox("rollup", "--once")
+
+    def test_a_page_has_the_columns_of_its_remarks(self):
+        self.stack.sql("INSERT INTO remark (id, item_id, consumer_id, order_id, score, header, "
+                       "content, images, user_name, user_face, status, gmt_create) VALUES "
+                       "(5, 1, 2, 3, 4, 'hé', 'a\"b', NULL, 'Zoë', 'f.png', 1, "
+                       "'2026-01-02 03:04:05.678')")
+        self.serve.vote((8, 5, 1), (9, 5, 1))
+        page = self.serve.get("/v1/remarks?itemId=1")
+        self.assertEqual(page, {"remarks": [{
+            "id": 5, "itemId": 1, "consumerId": 2, "orderId": 3, "score": 4, "header": "hé",
+            "content": 'a"b', "images": None, "userName": "Zoë", "userFace": "f.png", "status": 1,
+            "createdAt": 1767323045678, "votes": 2}], "next": None, "totalsAgeMs": 0,
+            "stale": False})
+        own = self.serve.get("/v1/remarks?itemId=1&voterId=8")["remarks"][0]
+        self.assertEqual((own["votes"], own["voting"]), (2, 1))
+        self.serve.vote((8, 5, 0))
+        own = self.serve.get("/v1/remarks?itemId=1&voterId=8")["remarks"][0]
+        self.assertEqual((own["votes"], own["voting"]), (1, 0))
+        self.assertEqual(self.serve.get("/v1/remarks?itemId=2")["remarks"], [])
+
+    def test_new_remarks_neither_repeat_nor_hide_others(self):
+        dice = random.Random(1)
+        self.add(*range(1, 60))
+        self.add(*range(1001, 1060), item=2)
+        ids = iter(range(2000, 3000))
+        for limit in (1, 7, 20, 100):
+            known = [row[0] for row in self.stack.sql(
+                "SELECT id FROM remark WHERE item_id = 1 ORDER BY id DESC")]
+            found = [one["id"] for one in read_list(
+                self.serve, 1, limit,
+                lambda: self.add(*(next(ids) for _ in range(dice.randrange(3)))))]
+            self.assertEqual(found, known)
+
+    def test_the_order_by_votes_is_that_of_one_finished_roll_up(self):
+        dice = random.Random(2)
+        self.add(*range(1, 40))
+        for content in range(1, 40):
+            self.vote(content, dice.randrange(9))
+        self.roll_up()
+        known = [row[0] for row in self.stack.sql(
+            "SELECT id FROM remark WHERE item_id = 1 ORDER BY votes DESC, id DESC")]
+
+        def one_roll_up():
+            if not rolled:
+                for content in range(1, 40, 2):
+                    self.vote(content, dice.randrange(9))
+                self.roll_up()
+                rolled.append(True)
+            self.vote(dice.randrange(1, 40), dice.randrange(9))
+
+        for limit in (3, 10):
+            rolled = []
+            found = [one["id"] for one in read_list(self.serve, 1, limit, one_roll_up,
+                                                    sort="votes")]
+            self.assertEqual(found, known)
+            known = [row[0] for row in self.stack.sql(
+                "SELECT id FROM remark WHERE item_id = 1 ORDER BY votes DESC, id DESC")]
+
+    def test_a_roll_up_that_was_interrupted_does_not_mix_with_the_one_before(self):
+        self.add(*range(1, 5))
+        for content in range(1, 5):
+            self.vote(content, content)
+        self.roll_up()
+        # A window that wrote remark 1 and then died.
+        self.stack.sql("UPDATE remark SET votes_before = votes, votes = 9, votes_seq = 2, "
+                       "votes_window = votes_window + 1 WHERE id = 1")
+        self.stack.sql("UPDATE rollup_state SET started_window = started_window + 1")
+        found = read_list(self.serve, 1, 2, sort="votes")
+        self.assertEqual([one["id"] for one in found], [4, 3, 2, 1])
+        # Its successor writes the same remark again, and keeps what the window before left.
+        self.vote(1, 5)
+        self.stack.sql("UPDATE vote_tally SET seq = 3 WHERE content_id = 1")
+        cursor = self.serve.get("/v1/remarks?itemId=1&limit=2&sort=votes")["next"]
+        self.roll_up()
+        self.assertEqual(self.stack.row("SELECT votes, votes_seq, votes_before FROM remark "
+                                        "WHERE id = 1"), (5, 3, 1))
+        rest = self.serve.get(f"/v1/remarks?itemId=1&limit=2&sort=votes&cursor={cursor}")
+        self.assertEqual([one["id"] for one in rest["remarks"]], [2, 1])
+        found = read_list(self.serve, 1, 2, sort="votes")
+        self.assertEqual([one["id"] for one in found], [1, 4, 3, 2])
+
+    def test_a_cursor_expires_with_the_second_roll_up(self):
+        self.add(1, 2, 3)
+        self.roll_up()
+        path = "/v1/remarks?itemId=1&limit=2&sort=votes"
+        cursor = self.serve.get(path)["next"]
+        self.roll_up()
+        self.assertEqual(self.serve.get(f"{path}&cursor={cursor}")["remarks"][0]["id"], 1)
+        self.stack.sql("UPDATE rollup_state SET started_window = started_window + 1")
+        self.expect_fault(f"{path}&cursor={cursor}", 410, "expired", "cursor")
+        self.roll_up()
+        self.expect_fault(f"{path}&cursor={cursor}", 410, "expired", "cursor")
+        newest = self.serve.get("/v1/remarks?itemId=1&limit=2")["next"]
+        self.roll_up()
+        self.roll_up()
+        self.assertEqual(
+            self.serve.get(f"/v1/remarks?itemId=1&cursor={newest}")["remarks"][0]["id"], 1)
+
+    def expect_fault(self, path, status, code, at):
+        answer = self.serve.call("GET", path)
+        error = json.loads(answer.body)["error"]
+        self.assertEqual((answer.status, error["code"], error.get("at")), (status, code, at), path)
+
+    def test_bad_parameters_are_named(self):
+        self.add(1, 2)
+        good = self.serve.get("/v1/remarks?itemId=1&limit=1")["next"]
+        for query, code, at in (
+                ("", "missing", "itemId"), ("itemId=0", "out_of_range", "itemId"),
+                ("itemId=x", "out_of_range", "itemId"),
+                ("itemId=9223372036854775808", "out_of_range", "itemId"),
+                ("itemId=1&limit=0", "out_of_range", "limit"),
+                ("itemId=1&limit=101", "out_of_range", "limit"),
+                ("itemId=1&limit=", "out_of_range", "limit"),
+                ("itemId=1&sort=best", "out_of_range", "sort"),
+                ("itemId=1&voterId=-1", "out_of_range", "voterId"),
+                ("itemId=1&cursor=", "out_of_range", "cursor"),
+                ("itemId=1&cursor=x", "out_of_range", "cursor"),
+                (f"itemId=2&cursor={good}", "out_of_range", "cursor"),
+                (f"itemId=1&sort=votes&cursor={good}", "out_of_range", "cursor"),
+                (f"itemId=1&cursor={good}%00", "out_of_range", "cursor"),
+                ("itemId=1&cursor=" + "9" * 5000, "out_of_range", "cursor"),
+                ("itemId=1&page=2", "unknown_field", "page")):
+            self.expect_fault(f"/v1/remarks?{query}", 400, code, at)
+
+    def test_a_page_reads_only_its_own_rows(self):
+        """Plans, by what the server reads for a page in the middle of a long list."""
+        self.stack.sql("INSERT INTO remark (id, item_id, votes) WITH RECURSIVE n (i) AS (SELECT 1 "
+                       "UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT a.i * 1000 + b.i, 1, 0 "
+                       "FROM n a JOIN n b WHERE a.i <= 20")
+        for sort, mixed in (("newest", False), ("votes", False), ("votes", True)):
+            with self.subTest(sort=sort, mixed=mixed):
+                path = f"/v1/remarks?itemId=1&sort={sort}"
+                cursor = self.serve.get(path)["next"]
+                cursor = cursor.replace(cursor.split(".")[2], "10500")
+                if mixed:  # half of the remarks are written by the next roll-up
+                    self.stack.sql("UPDATE remark SET votes_before = votes, votes = 0, "
+                                   "votes_window = (SELECT finished_window + 1 FROM rollup_state)"
+                                   " WHERE id % 2 = 0")
+                    self.stack.sql("UPDATE rollup_state SET started_window = finished_window + 1")
+                before = self.read_rows()
+                page = self.serve.get(f"{path}&cursor={cursor}")
+                read = self.read_rows() - before
+                self.assertEqual(page["remarks"][0]["id"], 10500 - 1)
+                self.assertEqual(len(page["remarks"]), 20)
+                self.assertLess(read, 400)
+        self.stack.sql("UPDATE remark SET votes_window = 0")
+        self.roll_up()
+
+    def read_rows(self):
+        return sum(int(value) for name, value in self.stack.sql(
+            "SHOW GLOBAL STATUS LIKE 'Handler_read%'") if name.lower() in (
+                "handler_read_next", "handler_read_prev", "handler_read_key"))
+
+
+class Cache(suite.Case):
+    """Pages that are kept in memory."""
+
+    roles = ()
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM remark")
+        insert(self.stack, ((n, n % 10) for n in range(1, 401)), "x" * 5000)
+
+    def pages(self, serve, result):
+        return serve.metric(f'tallybox_remark_pages_total{{result="{result}"}}')
+
+    def test_totals_are_live_while_the_page_is_kept(self):
+        serve = self.start("serve")
+        self.assertEqual(serve.get("/v1/remarks?itemId=1")["remarks"][0]["votes"], 0)
+        serve.vote((1, 391, 1))
+        page = serve.get("/v1/remarks?itemId=1")
+        self.assertEqual((page["remarks"][0]["id"], page["remarks"][0]["votes"]), (391, 1))
+        self.assertEqual((self.pages(serve, "read"), self.pages(serve, "kept")), (1, 1))
+
+    def test_totals_may_be_as_old_as_the_setting_says(self):
+        serve = self.start("serve", sets={"api.totals_max_age_ms": 3600000})
+        self.assertEqual(serve.get("/v1/remarks?itemId=2")["totalsAgeMs"], 0)
+        serve.vote((1, 392, 1))
+        page = serve.get("/v1/remarks?itemId=2")
+        self.assertEqual(page["remarks"][0]["votes"], 0)
+        self.assertGreater(page["totalsAgeMs"], 0)
+        own = serve.get("/v1/remarks?itemId=2&voterId=1")
+        self.assertEqual((own["remarks"][0]["votes"], own["remarks"][0]["voting"]), (1, 1))
+        self.assertEqual(own["totalsAgeMs"], 0)
+
+    def test_a_thousand_readers_of_a_cold_page_read_it_once(self):
+        serve = self.start("serve")
+        with concurrent.futures.ThreadPoolExecutor(100) as pool:
+            answers = list(pool.map(lambda _: serve.get("/v1/remarks?itemId=3&sort=votes"),
+                                    range(1000)))
+        self.assertEqual(len({json.dumps(one["remarks"]) for one in answers}), 1)
+        self.assertEqual(len(answers[0]["remarks"]), 20)
+        self.assertEqual(self.pages(serve, "read"), 1)
+        self.assertEqual(self.pages(serve, "kept") + self.pages(serve, "shared"), 999)
+
+    def test_memory_stays_below_its_bound(self):
+        bound = 1000000
+        serve = self.start("serve", sets={"api.page_cache_bytes_max": bound})
+        for item in range(10):
+            for limit in (10, 20, 30):
+                self.assertEqual(len(serve.get(f"/v1/remarks?itemId={item or 10}&limit={limit}")
+                                     ["remarks"]), limit if item else 0)
+        kept = serve.metric("tallybox_remark_cache_bytes")
+        self.assertTrue(bound / 2 < kept <= bound, kept)
+
+    def test_lists_can_be_turned_off(self):
+        serve = self.start("serve", sets={"api.lists": "off"})
+        answer = serve.call("GET", "/v1/remarks?itemId=1")
+        self.assertEqual(answer.status, 403)
+        self.assertIn("api.lists", answer.body.decode())
+        serve.vote((1, 399, 1))
+
+
+class Away(suite.Case):
+    """The database goes away and comes back."""
+
+    roles = ()
+
+    def test_pages_are_shown_as_stale_and_own_votes_are_not_guessed(self):
+        insert(self.stack, ((n, 1) for n in range(1, 31)))
+        serve = self.start("serve", sets={"api.request_timeout_ms": 2000, "api.page_cache_ms": 100,
+                                          "api.page_stale_ms": 3600000})
+        serve.vote((1, 30, 1))
+        first = serve.get("/v1/remarks?itemId=1")
+        suite.database().stop()
+        self.addCleanup(suite.database().restart)
+        answer = serve.call("GET", "/v1/remarks?itemId=1")
+        self.assertEqual(answer.status, 200, answer.body)
+        page = json.loads(answer.body)
+        self.assertIs(page["stale"], True)
+        self.assertEqual(page["remarks"], first["remarks"])
+        self.assertGreater(page["totalsAgeMs"], 0)
+        self.assertEqual(serve.call("GET", "/v1/remarks?itemId=1&voterId=1").status, 503)
+        self.assertEqual(serve.call("GET", "/v1/remarks?itemId=2").status, 503)
+        suite.database().restart()
+        suite.wait_for("live pages again", lambda: (
+            lambda answer: answer.status == 200 and not json.loads(answer.body)["stale"])(
+                serve.call("GET", "/v1/remarks?itemId=1&voterId=1")))
+
+
+if __name__ == "__main__":
+    unittest.main()

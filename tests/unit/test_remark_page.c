@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/remark_page.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdint.h>
+#include <string.h>
+
+static void a_cursor_is_read_as_it_was_written(void **state)
+{
+    const struct remark_place places[] = {
+        {.item_id = 7, .sort = REMARK_NEWEST, .after = true, .id = 99},
+        {.item_id = INT64_MAX,
+         .sort = REMARK_VOTES,
+         .after = true,
+         .id = INT64_MAX,
+         .votes = INT64_MIN,
+         .window = INT64_MAX},
+        {.item_id = 1, .sort = REMARK_VOTES, .after = true, .id = 1, .votes = -3, .window = 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char cursor[REMARK_CURSOR_SIZE];
+        struct remark_place read;
+
+        remark_cursor_write(&places[i], cursor);
+        assert_true(remark_cursor_read(cursor, places[i].item_id, places[i].sort, &read));
+        assert_int_equal(read.id, places[i].id);
+        assert_int_equal(read.votes, places[i].votes);
+        assert_int_equal(read.window, places[i].window);
+        assert_true(read.after);
+        assert_false(remark_cursor_read(cursor, places[i].item_id - 1, places[i].sort, &read));
+        assert_false(remark_cursor_read(
+            cursor, places[i].item_id,
+            places[i].sort == REMARK_VOTES ? REMARK_NEWEST : REMARK_VOTES, &read));
+    }
+}
+
+static void what_is_no_cursor_is_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",        "n",       "n1",      "n1.",      "n1.7",
+        "n1.7.",   "n1.7.9x", "n1.7.9.", "n1.7.9.1", "n2.7.9",
+        "n1.07.9", "n1.7.+9", "n1.7. 9", "N1.7.9",   "n1.7.99999999999999999999",
+        "n1.7.-0", "n1..9",   "n1.7.9 ", "v1.7.9",   "n1.7.9.2.3",
+        "n1,7,9",
+    };
+    struct remark_place place;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (remark_cursor_read(bad[i], 7, REMARK_NEWEST, &place))
+            fail_msg("\"%s\" was taken for a cursor", bad[i]);
+    assert_false(remark_cursor_read("v1.7.9.3", 7, REMARK_VOTES, &place));
+    assert_true(remark_cursor_read("v1.7.9.3.1", 7, REMARK_VOTES, &place));
+}
+
+static void add_remark(struct remark_page *page, int64_t id, int64_t votes, const char *content)
+{
+    const struct remark_row row = {
+        .id = id,
+        .item_id = 7,
+        .created_ms = 1700000000000,
+        .votes = votes,
+        .header = "h\"1",
+        .content = content,
+        .user_name = "",
+        .user_face = "",
+    };
+    struct err err;
+
+    assert_int_equal(remark_page_add(page, &row, &err), RC_OK);
+}
+
+static void an_answer_has_the_remarks_their_totals_and_the_next_cursor(void **state)
+{
+    const struct remark_place place = {.item_id = 7};
+    struct remark_page *page = remark_page_new(&place, 2);
+    struct totals_row rows[2] = {{.votes = 5, .voting = 1}, {.votes = 6}};
+    const struct remark_totals live = {.rows = rows, .voter_id = 3, .age_ms = 0};
+    const struct remark_totals old = {.age_ms = -1, .stale = true};
+    struct buf out = {0};
+
+    (void)state;
+    assert_non_null(page);
+    add_remark(page, 9, 1, "a\nb");
+    add_remark(page, 8, 2, NULL);
+    assert_false(page->has_next);
+    add_remark(page, 5, 2, NULL);
+    assert_true(page->has_next);
+    assert_int_equal(page->count, 2);
+    remark_page_put(&out, page, &live);
+    assert_string_equal(
+        buf_text(&out),
+        "{\"remarks\":[{\"id\":9,\"itemId\":7,\"consumerId\":0,\"orderId\":0,\"score\":0,"
+        "\"header\":\"h\\\"1\",\"content\":\"a\\u000ab\",\"images\":null,\"userName\":\"\","
+        "\"userFace\":\"\",\"status\":0,\"createdAt\":1700000000000,\"votes\":5,\"voting\":1},"
+        "{\"id\":8,\"itemId\":7,\"consumerId\":0,\"orderId\":0,\"score\":0,"
+        "\"header\":\"h\\\"1\",\"content\":null,\"images\":null,\"userName\":\"\","
+        "\"userFace\":\"\",\"status\":0,\"createdAt\":1700000000000,\"votes\":6,\"voting\":0}],"
+        "\"next\":\"n1.7.8\",\"totalsAgeMs\":0,\"stale\":false}");
+    buf_reset(&out);
+    remark_page_put(&out, page, &old);
+    assert_non_null(strstr(buf_text(&out), "\"votes\":1}"));
+    assert_non_null(strstr(buf_text(&out), "\"totalsAgeMs\":null,\"stale\":true}"));
+    remark_page_clear(page);
+    buf_reset(&out);
+    remark_page_put(&out, page, &live);
+    assert_string_equal(buf_text(&out),
+                        "{\"remarks\":[],\"next\":null,\"totalsAgeMs\":0,\"stale\":false}");
+    buf_done(&out);
+    remark_page_release(page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cursor_is_read_as_it_was_written),
+        cmocka_unit_test(what_is_no_cursor_is_refused),
+        cmocka_unit_test(an_answer_has_the_remarks_their_totals_and_the_next_cursor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
