@@ -11,7 +11,7 @@
 #include "producer/producer_mysql.h"
 #include "producer/remark/page_cache.h"
 #include "producer/remark/remark_mysql.h"
-#include "producer/remark/remark_reader.h"
+#include "producer/remark/remark_worker.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/task_intake.h"
@@ -35,8 +35,8 @@ struct shard {
     struct producer_mysql *totals_store;
     struct totals_reader *totals_reader;
     struct loop totals_loop;
-    struct remark_mysql *remark_store; /* NULL: api.lists is off, as remark_reader */
-    struct remark_reader *remark_reader;
+    struct remark_mysql *remark_store; /* NULL: api.lists is off, as remark_worker */
+    struct remark_worker *remark_worker;
     struct loop remark_loop;
     struct producer_mysql *task_store;
     struct task_intake *intake;
@@ -75,7 +75,7 @@ static void wake_totals_reader(void *ctx, size_t shard)
     loop_wake(&serve->shards[shard].totals_loop);
 }
 
-static void wake_remark_reader(void *ctx, size_t shard)
+static void wake_remark_worker(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
@@ -127,7 +127,7 @@ static enum rc open_queues(struct serve *serve, struct err *err)
     config.name = "totals";
     if (rc == RC_OK)
         rc = queue_open(&serve->reads, &config, err);
-    config.wake = wake_remark_reader;
+    config.wake = wake_remark_worker;
     config.waiting = &serve_queue_remarks;
     config.name = "remarks";
     config.dep = "sink";
@@ -190,12 +190,13 @@ static enum rc make_totals_reader(struct serve *serve, size_t number, struct err
                      &serve->stop, err);
 }
 
-static enum rc make_remark_reader(struct serve *serve, size_t number, struct err *err)
+static enum rc make_remark_worker(struct serve *serve, size_t number, struct err *err)
 {
     struct shard *shard = &serve->shards[number];
-    struct remark_reader_config config = {
+    struct remark_worker_config config = {
         .queue = serve->remarks,
         .shard = number,
+        .pages = serve->pages,
         .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = serve->env.stop,
@@ -205,10 +206,10 @@ static enum rc make_remark_reader(struct serve *serve, size_t number, struct err
     if (rc != RC_OK)
         return rc;
     config.store = remark_mysql_store(shard->remark_store);
-    rc = remark_reader_open(&shard->remark_reader, &config, err);
+    rc = remark_worker_open(&shard->remark_worker, &config, err);
     if (rc != RC_OK)
         return rc;
-    return loop_init(&shard->remark_loop, "remarks", remark_reader_step, shard->remark_reader,
+    return loop_init(&shard->remark_loop, "remarks", remark_worker_step, shard->remark_worker,
                      &serve->stop, err);
 }
 
@@ -266,7 +267,7 @@ static void serve_close(void *role)
         task_intake_close(shard->intake);
         producer_mysql_close(shard->task_store);
         loop_done(&shard->remark_loop);
-        remark_reader_close(shard->remark_reader);
+        remark_worker_close(shard->remark_worker);
         remark_mysql_close(shard->remark_store);
         loop_done(&shard->totals_loop);
         totals_reader_close(shard->totals_reader);
@@ -324,7 +325,7 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         if (rc == RC_OK)
             rc = make_totals_reader(serve, i, err);
         if (rc == RC_OK && serve->lists)
-            rc = make_remark_reader(serve, i, err);
+            rc = make_remark_worker(serve, i, err);
         if (rc == RC_OK)
             rc = make_task_intake(serve, i, err);
     }
@@ -361,8 +362,8 @@ static void join_threads(struct serve *serve)
         loop_join(&shard->totals_loop);
         loop_join(&shard->remark_loop);
         loop_join(&shard->task_loop);
-        remark_reader_close(shard->remark_reader);
-        shard->remark_reader = NULL;
+        remark_worker_close(shard->remark_worker);
+        shard->remark_worker = NULL;
         committer_close(shard->committer);
         shard->committer = NULL;
         totals_reader_close(shard->totals_reader);

@@ -114,8 +114,9 @@ const struct setting settings_table[] = {
      "another Host is answered 421. Empty: localhost, 127.0.0.1, [::1] and the address of listen; "
      "if that is every address, the one that was connected to and the name of the machine."},
     {TEXT(api, token_file), "", 0, 0, NULL,
-     "File of bearer tokens, one per line: TOKEN [SCOPE ...], with the scopes votes, read and "
-     "tasks:GROUP; without a scope: votes read. Required if other machines can reach listen, and "
+     "File of bearer tokens, one per line: TOKEN [SCOPE ...], with the scopes votes, read, "
+     "remarks and tasks:GROUP; without a scope: votes read. Required if other machines can reach "
+     "listen, and "
      "for tasks."},
     {CHOICE(api, without_token), "no", 0, 0, "no|yes",
      "Lets other machines vote and read without a token if listen is not a loopback address."},

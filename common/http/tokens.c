@@ -33,6 +33,7 @@ static const struct {
     {"votes", HTTP_SCOPE_VOTES},
     {"read", HTTP_SCOPE_READ},
     {"operate", HTTP_SCOPE_OPERATE},
+    {"remarks", HTTP_SCOPE_REMARKS},
 };
 
 bool http_scopes_have(const struct http_scopes *scopes, enum http_scope scope)

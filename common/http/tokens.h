@@ -26,6 +26,7 @@ enum http_scope {
     HTTP_SCOPE_VOTES = 1,   /* "votes" */
     HTTP_SCOPE_READ = 2,    /* "read" */
     HTTP_SCOPE_OPERATE = 4, /* "operate" */
+    HTTP_SCOPE_REMARKS = 8, /* "remarks" */
 };
 
 /* The scopes of a token. */
@@ -42,10 +43,10 @@ struct http_tokens {
 };
 
 /* Reads a file with one token per line: TOKEN [SCOPE ...], separated by blanks. The scopes are
- * votes, read, operate and tasks:GROUP; a token without scopes has votes and read. Empty lines and
- * lines that begin with # are skipped. RC_REJECT: err names the file and the line, but quotes
- * nothing of it; *tokens is unchanged. A file that others than its owner and group can read is
- * refused. */
+ * votes, read, remarks, operate and tasks:GROUP; a token without scopes has votes and read. Empty
+ * lines and lines that begin with # are skipped. RC_REJECT: err names the file and the line, but
+ * quotes nothing of it; *tokens is unchanged. A file that others than its owner and group can read
+ * is refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);
 
 /* Whether the digest is one of the tokens; *place: its index. Takes the same time for every digest

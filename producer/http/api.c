@@ -77,6 +77,8 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_route_sco
         return http_scopes_have(scopes, HTTP_SCOPE_READ);
     case API_ROUTE_SCOPE_TASKS:
         return scopes->group_count > 0;
+    case API_ROUTE_SCOPE_REMARKS:
+        return http_scopes_have(scopes, HTTP_SCOPE_REMARKS);
     case API_ROUTE_SCOPES:
         break;
     }

@@ -8,7 +8,7 @@
 #include "common/metrics.h"
 #include "producer/http/request_json.h"
 #include "producer/queue.h"
-#include "producer/remark/remark_reader.h"
+#include "producer/remark/remark_worker.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"

@@ -70,6 +70,41 @@ const struct api_route api_routes[] = {
                      "one."}},
     },
     {
+        .method = "POST",
+        .path = "/v1/remarks",
+        .handle = api_post_remarks,
+        .scope = API_ROUTE_SCOPE_REMARKS,
+        .feature = API_FEATURE_LISTS,
+        .body_max_at = BODY_MAX,
+        .operation = "makeRemark",
+        .summary = "Makes a remark",
+        .description = "The answer is sent after the COMMIT. With an id the request may be sent "
+                       "again after any error: a remark of the same item that exists is left as "
+                       "it is and answered with status 200. Without one a second request makes a "
+                       "second remark.",
+        .body = "RemarkRequest",
+        .example = "{\"itemId\": 1, \"header\": \"good\", \"content\": \"I liked it\"}",
+        .results = {{200, "RemarkTicket", "There was a remark with this id."},
+                    {201, "RemarkTicket", "The remark was made."}},
+    },
+    {
+        .method = "PATCH",
+        .path = "/v1/remarks/{id}",
+        .handle = api_patch_remark,
+        .scope = API_ROUTE_SCOPE_REMARKS,
+        .feature = API_FEATURE_LISTS,
+        .body_max_at = BODY_MAX,
+        .operation = "changeRemark",
+        .summary = "Changes fields of a remark",
+        .description = "Fields that are not given stay as they are. The request may be sent again "
+                       "after any error.",
+        .body = "RemarkChange",
+        .example = "{\"status\": 1}",
+        .id = "Id",
+        .results = {{200, "RemarkId", "The remark has these values."}},
+        .may_find_nothing = true,
+    },
+    {
         .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,
@@ -123,6 +158,7 @@ const char *api_route_scope_name(enum api_route_scope scope)
         [API_ROUTE_SCOPE_VOTES] = "votes",
         [API_ROUTE_SCOPE_READ] = "read",
         [API_ROUTE_SCOPE_TASKS] = "tasks:GROUP",
+        [API_ROUTE_SCOPE_REMARKS] = "remarks",
     };
 
     return names[scope];

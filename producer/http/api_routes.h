@@ -18,6 +18,7 @@ enum api_route_scope {
     API_ROUTE_SCOPE_VOTES,
     API_ROUTE_SCOPE_READ,
     API_ROUTE_SCOPE_TASKS,
+    API_ROUTE_SCOPE_REMARKS,
     API_ROUTE_SCOPES
 };
 
@@ -78,12 +79,14 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c and api_remarks.c. They run on the HTTP server's thread
- * and only put the request into a queue. */
+/* The handlers: api_votes.c, api_tasks.c, api_remarks.c and api_write_remarks.c. They run on the
+ * HTTP server's thread and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
 void api_get_remarks(const struct api_config *config, const struct api_call *call);
+void api_post_remarks(const struct api_config *config, const struct api_call *call);
+void api_patch_remark(const struct api_config *config, const struct api_call *call);
 void api_post_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_task(const struct api_config *config, const struct api_call *call);

@@ -22,7 +22,7 @@ static const struct {
     [REQUEST_FAULT_DUPLICATE] = {"duplicate", 400,
                                  "a query parameter is given twice, or params twice"},
     [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
-    [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path or task"},
+    [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path, task or remark"},
     [REQUEST_FAULT_EXPIRED] = {"expired", 410,
                                "the cursor is too old; read the list from its first page"},
     [REQUEST_FAULT_METHOD] = {"method_not_allowed", 405, "the path does not take this method"},

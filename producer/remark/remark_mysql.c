@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct remark_mysql {
     struct db *db;
@@ -38,7 +39,7 @@ static void put_votes_part(struct buf *sql, const struct remark_query *query, co
 }
 
 /* Remarks that the next roll-up wrote are listed with the votes from before it. No page is made of
- * this while a later one writes (remark_reader.h). */
+ * this while a later one writes (remark_worker.h). */
 static void put_votes_list(struct buf *sql, const struct remark_query *query)
 {
     char only[64];
@@ -135,6 +136,130 @@ static enum rc store_read_page(void *ctx, const struct remark_query *query, rema
     return rc;
 }
 
+static const char *const columns[REMARK_FIELDS] = {
+    [REMARK_ITEM_ID] = "item_id",     [REMARK_CONSUMER_ID] = "consumer_id",
+    [REMARK_ORDER_ID] = "order_id",   [REMARK_SCORE] = "score",
+    [REMARK_STATUS] = "status",       [REMARK_HEADER] = "header",
+    [REMARK_CONTENT] = "content",     [REMARK_IMAGES] = "images",
+    [REMARK_USER_NAME] = "user_name", [REMARK_USER_FACE] = "user_face",
+};
+
+static void put_value(struct remark_mysql *store, const struct remark_values *values,
+                      enum remark_field field)
+{
+    struct buf *sql = &store->sql;
+
+    if (field < REMARK_NUMBERS)
+        buf_i64(sql, values->numbers[field]);
+    else if (values->texts[field])
+        db_put_text(store->db, sql, values->texts[field], strlen(values->texts[field]));
+    else
+        buf_text_put(sql, "NULL");
+}
+
+static void build_insert(struct remark_mysql *store, const struct remark_values *values, int64_t id)
+{
+    struct buf *sql = &store->sql;
+
+    buf_reset(sql);
+    buf_text_put(sql, "INSERT INTO remark (id");
+    for (enum remark_field field = 0; field < REMARK_FIELDS; field++) {
+        if ((values->given & 1U << field) == 0)
+            continue;
+        buf_char(sql, ',');
+        buf_text_put(sql, columns[field]);
+    }
+    buf_text_put(sql, ") VALUES (");
+    if (id > 0)
+        buf_i64(sql, id);
+    else
+        buf_text_put(sql, "NULL");
+    for (enum remark_field field = 0; field < REMARK_FIELDS; field++) {
+        if ((values->given & 1U << field) == 0)
+            continue;
+        buf_char(sql, ',');
+        put_value(store, values, field);
+    }
+    buf_char(sql, ')');
+}
+
+static enum rc find_item(struct remark_mysql *store, int64_t id, bool *found, int64_t *item_id,
+                         struct err *err)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof(sql), "SELECT item_id FROM remark WHERE id = %" PRId64, id);
+    return db_number(store->db, sql, item_id, found, err);
+}
+
+static enum rc insert_in_transaction(struct remark_mysql *store, const struct remark_values *values,
+                                     int64_t *id, bool *existed, int64_t *item_id, struct err *err)
+{
+    enum rc rc;
+
+    build_insert(store, values, *id);
+    rc = db_exec_buf(store->db, &store->sql, NULL, err);
+    if (rc == RC_REJECT && err->code == DB_DUPLICATE && *id > 0)
+        return find_item(store, *id, existed, item_id, err);
+    if (rc == RC_OK && *id == 0)
+        rc = db_number(store->db, "SELECT LAST_INSERT_ID()", id, NULL, err);
+    return rc;
+}
+
+static enum rc store_insert(void *ctx, const struct remark_values *values, int64_t *id,
+                            bool *existed, int64_t *item_id, bool *unknown, struct err *err)
+{
+    struct remark_mysql *store = ctx;
+    int64_t made = *id;
+    enum rc rc = db_begin(store->db, err);
+
+    *existed = false;
+    *unknown = false;
+    if (rc == RC_OK)
+        rc = insert_in_transaction(store, values, &made, existed, item_id, err);
+    if (rc == RC_OK) {
+        rc = db_commit(store->db, err);
+        *unknown = rc == RC_RETRY;
+    }
+    if (rc == RC_OK)
+        *id = made;
+    if (db_in_transaction(store->db))
+        db_rollback(store->db);
+    return rc;
+}
+
+static enum rc store_update(void *ctx, int64_t id, const struct remark_values *values, bool *found,
+                            int64_t *item_id, struct err *err)
+{
+    struct remark_mysql *store = ctx;
+    struct buf *sql = &store->sql;
+    bool first = true;
+    enum rc rc;
+
+    *found = false;
+    buf_reset(sql);
+    buf_text_put(sql, "UPDATE remark SET ");
+    for (enum remark_field field = 0; field < REMARK_FIELDS; field++) {
+        if ((values->given & 1U << field) == 0)
+            continue;
+        if (!first)
+            buf_char(sql, ',');
+        first = false;
+        buf_text_put(sql, columns[field]);
+        buf_char(sql, '=');
+        put_value(store, values, field);
+    }
+    buf_print(sql, " WHERE id = %" PRId64, id);
+    rc = db_exec_buf(store->db, sql, NULL, err);
+    return rc == RC_OK ? find_item(store, id, found, item_id, err) : rc;
+}
+
+static bool store_collided(void *ctx, const struct err *err)
+{
+    (void)ctx;
+    return err->code == DB_DEADLOCK || err->code == DB_LOCK_TIMEOUT;
+}
+
 enum rc remark_mysql_open(struct remark_mysql **out, const struct mysql_settings *settings,
                           struct err *err)
 {
@@ -153,6 +278,9 @@ enum rc remark_mysql_open(struct remark_mysql **out, const struct mysql_settings
         .ctx = store,
         .ping = store_ping,
         .read_page = store_read_page,
+        .insert = store_insert,
+        .update = store_update,
+        .collided = store_collided,
     };
     *out = store;
     return RC_OK;

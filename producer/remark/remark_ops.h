@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of remark that lists show, the place of a page in a list, and the ops that read a page.
- * One thread at a time uses the ops of one store. RC_RETRY: try again later; RC_FATAL: an operator
- * must act. */
+/* The rows of remark that lists show, the place of a page in a list, the values that a client
+ * writes into a row, and the ops for both. One thread at a time uses the ops of one store.
+ * RC_RETRY: try again later; RC_FATAL: an operator must act. */
 #ifndef PRODUCER_REMARK_REMARK_OPS_H
 #define PRODUCER_REMARK_REMARK_OPS_H
 
@@ -58,6 +58,29 @@ struct remark_query {
     int64_t window;
 };
 
+/* What a client may write. */
+enum remark_field {
+    REMARK_ITEM_ID,
+    REMARK_CONSUMER_ID,
+    REMARK_ORDER_ID,
+    REMARK_SCORE,
+    REMARK_STATUS,
+    REMARK_NUMBERS, /* the fields before this one are numbers, those after it texts */
+    REMARK_HEADER = REMARK_NUMBERS,
+    REMARK_CONTENT,
+    REMARK_IMAGES,
+    REMARK_USER_NAME,
+    REMARK_USER_FACE,
+    REMARK_FIELDS,
+};
+
+/* The values of a row. */
+struct remark_values {
+    unsigned given; /* bits 1 << enum remark_field */
+    int64_t numbers[REMARK_NUMBERS];
+    const char *texts[REMARK_FIELDS]; /* UTF-8; NULL: SQL NULL */
+};
+
 typedef enum rc (*remark_on_row)(void *ctx, const struct remark_row *row, struct err *err);
 
 struct remark_store {
@@ -70,6 +93,20 @@ struct remark_store {
      * view of the data. What on_row returns other than RC_OK ends the call. */
     enum rc (*read_page)(void *ctx, const struct remark_query *query, remark_on_row on_row,
                          void *row_ctx, struct remark_windows *windows, struct err *err);
+
+    /* Inserts a row in a transaction of its own. *id: its id, or 0: the next free one, which is
+     * returned. *existed: there was a row with this id; it is unchanged, and *item_id is its item.
+     * RC_RETRY with *unknown: the answer to the COMMIT was lost, and without an id a repetition
+     * could make a second row. RC_REJECT: the database refuses the values. */
+    enum rc (*insert)(void *ctx, const struct remark_values *values, int64_t *id, bool *existed,
+                      int64_t *item_id, bool *unknown, struct err *err);
+
+    /* Updates the given fields of a row. *found: there is one; *item_id: its item. */
+    enum rc (*update)(void *ctx, int64_t id, const struct remark_values *values, bool *found,
+                      int64_t *item_id, struct err *err);
+
+    /* After RC_RETRY of a write. True: a collision with another transaction. */
+    bool (*collided)(void *ctx, const struct err *err);
 };
 
 #endif

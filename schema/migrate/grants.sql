@@ -13,7 +13,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* 
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_serve'@'%';
-GRANT SELECT ON sink_side.remark TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT (id, item_id, consumer_id, order_id, score, status, header, content, images, user_name, user_face), UPDATE (score, status, header, content, images) ON sink_side.remark TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
@@ -170,7 +170,7 @@ GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.installation TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_run'@'%';
-GRANT SELECT ON sink_side.remark TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT (id, item_id, consumer_id, order_id, score, status, header, content, images, user_name, user_face), UPDATE (score, status, header, content, images) ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_state TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';

@@ -270,6 +270,97 @@ class Cache(suite.Case):
         serve.vote((1, 399, 1))
 
 
+TOKEN = "remarks-" + "0123456789" * 3
+READER = "reader--" + "0123456789" * 3
+
+
+class Writes(suite.Case):
+    """Remarks are made and changed over HTTP."""
+
+    roles = ()
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM remark")
+        tokens = self.stack.folder / "tokens"
+        tokens.write_text(f"{TOKEN} remarks read\n{READER} votes read\n")
+        tokens.chmod(0o600)
+        self.serve = self.start("serve", sets={"api.token_file": tokens})
+
+    def send(self, method, path, body=None, token=TOKEN):
+        answer = self.serve.call(method, path, body, {"Authorization": f"Bearer {token}"})
+        return answer.status, json.loads(answer.body)
+
+    def listed(self, item=1):
+        return self.send("GET", f"/v1/remarks?itemId={item}")[1]["remarks"]
+
+    def test_what_is_written_here_is_seen_at_once(self):
+        self.assertEqual(self.listed(), [])
+        status, made = self.send("POST", "/v1/remarks", {
+            "itemId": 1, "consumerId": 2, "orderId": 3, "score": 5, "header": "h\u00e9",
+            "content": "it's \\ \"good\" \U0001f600", "images": None, "userName": "n",
+            "userFace": "f", "status": 1})
+        self.assertEqual((status, made["existed"]), (201, False))
+        one, = self.listed()
+        self.assertEqual({**one, "createdAt": 0}, {
+            "id": made["id"], "itemId": 1, "consumerId": 2, "orderId": 3, "score": 5,
+            "header": "h\u00e9", "content": "it's \\ \"good\" \U0001f600", "images": None,
+            "userName": "n", "userFace": "f", "status": 1, "createdAt": 0, "votes": 0})
+        self.assertEqual(self.send("PATCH", f"/v1/remarks/{made['id']}",
+                                   {"content": None, "status": 0}), (200, {"id": made["id"]}))
+        one, = self.listed()
+        self.assertEqual((one["content"], one["status"], one["header"]), (None, 0, "h\u00e9"))
+        self.assertEqual(self.send("POST", "/v1/remarks", {"itemId": 1})[0], 201)
+        self.assertEqual(len(self.listed()), 2)
+
+    def test_a_request_with_an_id_may_be_sent_again(self):
+        for status, existed in ((201, False), (200, True)):
+            self.assertEqual(self.send("POST", "/v1/remarks", {"id": 77, "itemId": 1,
+                                                               "header": "first"}),
+                             (status, {"id": 77, "existed": existed}))
+        status, fault = self.send("POST", "/v1/remarks", {"id": 77, "itemId": 2})
+        self.assertEqual((status, fault["error"]["code"], fault["error"]["at"]),
+                         (422, "refused", "/id"))
+        self.assertEqual([one["header"] for one in self.listed()], ["first"])
+
+    def test_bad_input_is_named_with_its_place(self):
+        self.send("POST", "/v1/remarks", {"id": 5, "itemId": 1, "header": "kept"})
+        good = {"itemId": 1}
+        for body, code, at in (
+                ({}, "missing", "/itemId"), ([], "wrong_type", None),
+                ({"itemId": 0}, "out_of_range", "/itemId"),
+                ({"itemId": "1"}, "wrong_type", "/itemId"),
+                ({**good, "id": 2**63 - 1}, "out_of_range", "/id"),
+                ({**good, "score": 128}, "out_of_range", "/score"),
+                ({**good, "header": "\u00e9" * 256}, "out_of_range", "/header"),
+                ({**good, "header": None}, "wrong_type", "/header"),
+                ({**good, "content": "\u00e9" * 32768}, "out_of_range", "/content"),
+                ({**good, "images": ["a"]}, "wrong_type", "/images"),
+                ({**good, "votes": 5}, "unknown_field", "/votes")):
+            status, fault = self.send("POST", "/v1/remarks", body)
+            self.assertEqual((status, fault["error"]["code"], fault["error"].get("at")),
+                             (400, code, at), body)
+        for body, code, at in (({}, "missing", None), ({"itemId": 2}, "unknown_field", "/itemId"),
+                               ({"status": 1.5}, "wrong_type", "/status")):
+            status, fault = self.send("PATCH", "/v1/remarks/5", body)
+            self.assertEqual((status, fault["error"]["code"], fault["error"].get("at")),
+                             (400, code, at), body)
+        self.assertEqual(self.send("PATCH", "/v1/remarks/6", {"status": 1})[0], 404)
+        self.assertEqual(self.send("PATCH", "/v1/remarks/x", {"status": 1})[0], 400)
+        self.assertEqual([one["header"] for one in self.listed()], ["kept"])
+        largest = {**good, "header": "\u00e9" * 255, "content": "\u00e9" * 32767 + "x",
+                   "userName": "\U0001f600" * 64}
+        self.assertEqual(self.send("POST", "/v1/remarks", largest)[0], 201)
+        self.assertEqual(self.listed()[0]["content"], largest["content"])
+
+    def test_writing_needs_its_scope(self):
+        for method, path, body in (("POST", "/v1/remarks", {"itemId": 1}),
+                                   ("PATCH", "/v1/remarks/1", {"status": 1})):
+            status, fault = self.send(method, path, body, READER)
+            self.assertEqual((status, fault["error"]["code"]), (403, "forbidden"))
+            self.assertIn("remarks", fault["error"]["message"])
+        self.assertEqual(self.send("GET", "/v1/remarks?itemId=1", token=READER)[0], 200)
+
+
 class Away(suite.Case):
     """The database goes away and comes back."""
 

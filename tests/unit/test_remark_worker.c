@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists of remarks against a model: between any two statements remarks are added, votes change, and
  * roll-ups begin, write some remarks, are interrupted, and end. */
-#include "producer/remark/remark_reader.h"
+#include "producer/remark/remark_worker.h"
 
 #include "common/hash.h"
 
@@ -158,7 +158,7 @@ static bool read_list(struct model *model, struct remark_place place, int64_t *i
         struct err err;
 
         assert_non_null(page);
-        assert_int_equal(remark_reader_load(&model->store, page, &err), RC_OK);
+        assert_int_equal(remark_worker_load(&model->store, page, &err), RC_OK);
         if (page->expired) {
             remark_page_release(page);
             return false;
@@ -253,12 +253,134 @@ static void a_page_needs_one_statement_while_no_roll_up_is_at_work(void **state)
     model_init(&model, 39, 0);
     model.windows.finished = model.windows.started;
     model.calls = 0;
-    assert_int_equal(remark_reader_load(&model.store, page, &err), RC_OK);
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_OK);
     assert_int_equal(model.calls, 1);
     model.windows.started++;
-    assert_int_equal(remark_reader_load(&model.store, page, &err), RC_OK);
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_OK);
     assert_int_equal(model.calls, 3);
     remark_page_release(page);
+}
+
+/* A table that loses the answer to the first COMMIT. */
+struct table {
+    struct remark_store store;
+    int64_t ids[8];
+    int64_t items[8];
+    size_t count;
+    int losses; /* answers that are still to be lost */
+    int inserts;
+};
+
+static enum rc insert_row(void *ctx, const struct remark_values *values, int64_t *id, bool *existed,
+                          int64_t *item_id, bool *unknown, struct err *err)
+{
+    struct table *table = ctx;
+
+    table->inserts++;
+    for (size_t i = 0; i < table->count; i++) {
+        if (*id == 0 || table->ids[i] != *id)
+            continue;
+        *existed = true;
+        *item_id = table->items[i];
+        return RC_OK;
+    }
+    table->items[table->count] = values->numbers[REMARK_ITEM_ID];
+    table->ids[table->count++] = *id > 0 ? *id : 100 + (int64_t)table->count;
+    *unknown = table->losses > 0;
+    if (table->losses-- > 0)
+        return err_fail(err, RC_RETRY, 2013, "Lost connection to MySQL server during query");
+    *id = table->ids[table->count - 1];
+    return RC_OK;
+}
+
+static bool collides_never(void *ctx, const struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    return false;
+}
+
+static int answers;
+
+static void on_answer(struct queue_entry *entry, enum queue_end end)
+{
+    (void)entry;
+    assert_int_equal(end, QUEUE_DONE);
+    answers++;
+}
+
+static void on_release(struct queue_entry *entry)
+{
+    (void)entry;
+}
+
+static int64_t clock_ms(void)
+{
+    return 1000;
+}
+
+static uint64_t no_rng(void)
+{
+    return 0;
+}
+
+static void write_remark(struct table *table, struct remark_write *write)
+{
+    const struct queue_config queue = {.shards = 1,
+                                       .weight_max = 10,
+                                       .timeout_ms = 60000,
+                                       .breaker_base_ms = 1,
+                                       .breaker_cap_ms = 1,
+                                       .name = "remarks",
+                                       .dep = "sink"};
+    const struct page_cache_config cache = {1 << 20, 1000, 1000};
+    struct remark_request request = {
+        .entry = {.weight = 1, .answer = on_answer, .release = on_release}, .write = write};
+    struct remark_worker_config config = {
+        .store = &table->store, .clock_ms = clock_ms, .rng = no_rng};
+    struct remark_worker *worker;
+    struct err err;
+    int64_t wait_ms;
+
+    table->store =
+        (struct remark_store){.ctx = table, .insert = insert_row, .collided = collides_never};
+    assert_int_equal(queue_open(&config.queue, &queue, &err), RC_OK);
+    assert_int_equal(page_cache_open(&config.pages, &cache, &err), RC_OK);
+    assert_int_equal(remark_worker_open(&worker, &config, &err), RC_OK);
+    queue_worked(config.queue, 0);
+    answers = 0;
+    assert_int_equal(queue_put(config.queue, 0, &request.entry, 0, &wait_ms), QUEUE_TAKEN);
+    for (int64_t now_ms = 0; answers == 0 && now_ms < 1000; now_ms += 10)
+        remark_worker_step(worker, now_ms);
+    assert_int_equal(answers, 1);
+    remark_worker_close(worker);
+    page_cache_free(config.pages);
+    queue_free(config.queue);
+}
+
+static void a_lost_commit_is_repeated_only_for_a_remark_with_an_id(void **state)
+{
+    struct remark_write chosen = {.values.numbers[REMARK_ITEM_ID] = ITEM, .id = 5};
+    struct remark_write other = {.values.numbers[REMARK_ITEM_ID] = ITEM + 1, .id = 5};
+    struct remark_write unnamed = {.values.numbers[REMARK_ITEM_ID] = ITEM};
+    struct table table = {.losses = 1};
+
+    (void)state;
+    write_remark(&table, &chosen);
+    assert_int_equal(chosen.end, REMARK_EXISTED);
+    assert_int_equal(table.inserts, 2);
+    assert_int_equal(table.count, 1);
+    write_remark(&table, &other);
+    assert_int_equal(other.end, REMARK_TAKEN);
+    table.losses = 1;
+    table.inserts = 0;
+    write_remark(&table, &unnamed);
+    assert_int_equal(unnamed.end, REMARK_UNKNOWN);
+    assert_int_equal(table.inserts, 1);
+    assert_int_equal(table.count, 2);
+    write_remark(&table, &unnamed);
+    assert_int_equal(unnamed.end, REMARK_WRITTEN);
+    assert_int_equal(unnamed.id, table.ids[2]);
 }
 
 int main(void)
@@ -267,6 +389,7 @@ int main(void)
         cmocka_unit_test(no_remark_is_twice_in_a_list_or_missing),
         cmocka_unit_test(a_list_shows_the_votes_of_one_finished_roll_up),
         cmocka_unit_test(a_page_needs_one_statement_while_no_roll_up_is_at_work),
+        cmocka_unit_test(a_lost_commit_is_repeated_only_for_a_remark_with_an_id),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

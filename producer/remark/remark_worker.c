@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/remark_worker.h"
+
+#include "producer/worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* A page is read again when a roll-up began or ended meanwhile, which happens once in minutes. */
+#define READS_MAX 4
+
+struct remark_worker {
+    struct remark_worker_config config;
+    struct worker base;
+    struct remark_request *request; /* NULL: none */
+};
+
+static enum rc add_row(void *ctx, const struct remark_row *row, struct err *err)
+{
+    return remark_page_add(ctx, row, err);
+}
+
+/* Chooses the view of the votes from what the last read saw. False: that read had the right view,
+ * or the cursor is too old, and page->expired tells which. */
+static bool choose_view(struct remark_page *page, struct remark_query *query,
+                        const struct remark_windows *seen)
+{
+    bool at_work = seen->started > seen->finished;
+    int64_t window = page->place.after ? page->place.window : seen->finished;
+    bool as_of = seen->started > window;
+    bool right = query->as_of ? query->window == window : !as_of;
+
+    assert(seen->started == seen->finished || seen->started == seen->finished + 1);
+    page->next.window = window;
+    if (window != seen->finished && (at_work || window != seen->finished - 1)) {
+        remark_page_clear(page);
+        page->expired = true;
+        return false;
+    }
+    query->as_of = as_of;
+    query->window = window;
+    return !right;
+}
+
+enum rc remark_worker_load(const struct remark_store *store, struct remark_page *page,
+                           struct err *err)
+{
+    struct remark_query query = {.place = page->place, .rows_max = page->rows_max + 1};
+
+    for (int reads = 0; reads < READS_MAX; reads++) {
+        struct remark_windows seen = {0};
+        enum rc rc;
+
+        remark_page_clear(page);
+        rc = store->read_page(store->ctx, &query, add_row, page, &seen, err);
+        if (rc != RC_OK)
+            return rc;
+        if (page->place.sort == REMARK_NEWEST || !choose_view(page, &query, &seen))
+            return RC_OK;
+    }
+    return err_fail(err, RC_RETRY, 0, "roll-ups begin and end faster than a page is read");
+}
+
+static void set_request(void *ctx, struct queue_entry **entries, size_t count)
+{
+    struct remark_worker *worker = ctx;
+
+    worker->request = count > 0 ? (struct remark_request *)entries[0] : NULL;
+}
+
+static enum rc insert_remark(struct remark_worker *worker, struct remark_write *write,
+                             struct err *err)
+{
+    const struct remark_store *store = worker->config.store;
+    int64_t item_id = write->values.numbers[REMARK_ITEM_ID];
+    bool chosen = write->id == 0;
+    bool existed = false;
+    bool unknown = false;
+    enum rc rc =
+        store->insert(store->ctx, &write->values, &write->id, &existed, &item_id, &unknown, err);
+
+    if (rc == RC_RETRY && unknown && chosen) {
+        write->end = REMARK_UNKNOWN;
+        rc = RC_OK;
+    } else if (existed) {
+        write->end =
+            item_id == write->values.numbers[REMARK_ITEM_ID] ? REMARK_EXISTED : REMARK_TAKEN;
+    } else {
+        write->end = REMARK_WRITTEN;
+    }
+    page_cache_drop_item(worker->config.pages, write->values.numbers[REMARK_ITEM_ID]);
+    return rc;
+}
+
+static enum rc update_remark(struct remark_worker *worker, struct remark_write *write,
+                             struct err *err)
+{
+    const struct remark_store *store = worker->config.store;
+    int64_t item_id = 0;
+    bool found = false;
+    enum rc rc = store->update(store->ctx, write->id, &write->values, &found, &item_id, err);
+
+    write->end = found ? REMARK_WRITTEN : REMARK_NOT_FOUND;
+    if (rc == RC_OK && found)
+        page_cache_drop_item(worker->config.pages, item_id);
+    return rc;
+}
+
+static enum rc write_request(struct remark_worker *worker, bool *finished, struct err *err)
+{
+    struct remark_write *write = worker->request->write;
+    enum rc rc =
+        write->update ? update_remark(worker, write, err) : insert_remark(worker, write, err);
+
+    if (rc == RC_REJECT) {
+        write->end = REMARK_REFUSED;
+        write->err = *err;
+        rc = RC_OK;
+    }
+    *finished = rc == RC_OK;
+    return rc;
+}
+
+static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
+{
+    struct remark_worker *worker = ctx;
+    struct remark_page *page = worker->request->page;
+    enum rc rc;
+
+    if (!page)
+        return write_request(worker, finished, err);
+
+    page->loaded_ms = worker->config.clock_ms();
+    rc = remark_worker_load(worker->config.store, page, err);
+    *finished = rc == RC_OK;
+    return rc;
+}
+
+static enum rc ping_database(void *ctx, struct err *err)
+{
+    const struct remark_store *store = ((struct remark_worker *)ctx)->config.store;
+
+    return store->ping(store->ctx, err);
+}
+
+static bool collided(void *ctx, const struct err *err)
+{
+    const struct remark_store *store = ((struct remark_worker *)ctx)->config.store;
+
+    return store->collided(store->ctx, err);
+}
+
+static const struct worker_ops ops = {
+    .set = set_request,
+    .attempt = attempt_request,
+    .ping = ping_database,
+    .collided = collided,
+};
+
+enum rc remark_worker_open(struct remark_worker **out, const struct remark_worker_config *config,
+                           struct err *err)
+{
+    struct remark_worker *worker = calloc(1, sizeof(*worker));
+    const struct worker_config base = {
+        .name = "remark worker",
+        .queue = config->queue,
+        .shard = config->shard,
+        .entries_max = 1,
+        .weight_max = REMARK_PAGE_ROWS_MAX,
+        .ops = &ops,
+        .ctx = worker,
+        .rng = config->rng,
+        .stop = config->stop,
+    };
+    enum rc rc;
+
+    *out = NULL;
+    if (!worker)
+        return err_fail(err, RC_FATAL, 0, "no memory for a worker of remarks");
+    worker->config = *config;
+    rc = worker_init(&worker->base, &base, err);
+    if (rc != RC_OK)
+        free(worker);
+    else
+        *out = worker;
+    return rc;
+}
+
+void remark_worker_close(struct remark_worker *worker)
+{
+    if (!worker)
+        return;
+    worker_done(&worker->base);
+    free(worker);
+}
+
+int64_t remark_worker_step(void *arg, int64_t now_ms)
+{
+    return worker_step(&((struct remark_worker *)arg)->base, now_ms);
+}
