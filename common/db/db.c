@@ -409,6 +409,24 @@ enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, s
     return RC_OK;
 }
 
+enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,
+                      struct err *err)
+{
+    struct number number = {0};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_print(&sql,
+              "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND "
+              "column_name = '%s' AND table_name = ",
+              column);
+    db_put_text(db, &sql, table, strlen(table));
+    rc = db_query_buf(db, &sql, on_number_row, &number, err);
+    buf_done(&sql);
+    *has = rc == RC_OK && number.value > 0;
+    return rc;
+}
+
 enum rc db_begin(struct db *db, struct err *err)
 {
     enum rc rc;

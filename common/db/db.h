@@ -128,6 +128,11 @@ enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, 
  * no row or the column was NULL; then value is unchanged. */
 enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, struct err *err);
 
+/* Whether the table in the connection's database has the column, and the account has a privilege on
+ * it: the server does not tell the two apart. column: a constant of the caller. */
+enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,
+                      struct err *err);
+
 /* db_commit(): RC_RETRY means unknown. db_rollback() never fails: a lost connection rolls back. */
 enum rc db_begin(struct db *db, struct err *err);
 enum rc db_commit(struct db *db, struct err *err);

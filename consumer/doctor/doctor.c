@@ -163,6 +163,41 @@ static void join_lines(char *out, size_t size, const char *lines)
         snprintf(out + size - 4, 4, "...");
 }
 
+#define CREATED_AT "GRANT SELECT (created_at) ON "
+
+/* Takes the lines about created_at of lanes out of missing and warns about each: the server does
+ * not tell a column that the account may not read from one that is not there. Returns how many
+ * there were. */
+static size_t judge_ages(struct doctor *doctor, const struct doctor_database *database,
+                         const char *role, struct buf *missing)
+{
+    struct buf others = {0};
+    char remedy[120];
+    size_t count = 0;
+    size_t len;
+
+    snprintf(remedy, sizeof(remedy),
+             "if the table has the column, `tallybox migrate grants --role %s` prints what to run",
+             role);
+    for (const char *line = buf_text(missing); *line; line += len + (line[len] == '\n')) {
+        len = strcspn(line, "\n");
+        if (strncmp(line, CREATED_AT, strlen(CREATED_AT)) != 0) {
+            buf_print(&others, "%.*s\n", (int)len, line);
+            continue;
+        }
+        count++;
+        doctor_add(
+            doctor, DOCTOR_WARNING, database->section, remedy,
+            "the account may not read created_at of %.*s, or the table has none: %s does not "
+            "know the age of its oldest row",
+            (int)(len - strlen(CREATED_AT)), line + strlen(CREATED_AT), role);
+    }
+    others.failed |= missing->failed;
+    buf_done(missing);
+    *missing = others;
+    return count;
+}
+
 static void judge_role(struct doctor *doctor, struct doctor_database *database, const char *role)
 {
     struct buf missing = {0};
@@ -171,6 +206,7 @@ static void judge_role(struct doctor *doctor, struct doctor_database *database, 
     size_t count =
         privileges_find_missing(&missing, database->required, role, buf_text(&database->grants));
 
+    count -= judge_ages(doctor, database, role, &missing);
     join_lines(text, sizeof(text), buf_text(&missing));
     snprintf(remedy, sizeof(remedy), "`tallybox migrate grants` prints the statements for %s",
              role);

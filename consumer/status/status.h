@@ -48,7 +48,8 @@ struct status_lane {
     char name[STATUS_NAME_SIZE];
     char table[STATUS_NAME_SIZE];
     int64_t rows;                 /* STATUS_COUNT_MAX: that many or more */
-    int64_t oldest_ms;            /* age; STATUS_UNKNOWN if the lane is empty */
+    int64_t oldest_ms;            /* age; STATUS_UNKNOWN if the lane is empty or age_unknown */
+    bool age_unknown;             /* there is no created_at, or it may not be read */
     char owner[STATUS_NAME_SIZE]; /* "": the lease is free */
     int64_t epoch;
     int64_t lease_left_ms; /* below 0: it has expired */

@@ -161,9 +161,16 @@ static void fill_block(struct side *side, struct status_lane *lane)
 static void fill_lane(struct side *side, struct status_lane *lane)
 {
     struct buf *sql = &side->sql;
+    struct err err = {0};
+    bool has_age = false;
 
     lane->oldest_ms = STATUS_UNKNOWN;
-    set_sql(side, "SELECT COUNT(*), (SELECT " AGE_OF("created_at") " FROM ");
+    set_fault(&lane->fault, db_has_column(side->db, lane->table, "created_at", &has_age, &err),
+              &err);
+    lane->age_unknown = !has_age;
+    set_sql(side, "SELECT COUNT(*), (SELECT ");
+    buf_text_put(sql, has_age ? AGE_OF("created_at") : "NULL");
+    buf_text_put(sql, " FROM ");
     db_put_name(sql, lane->table);
     buf_text_put(sql, " ORDER BY seq LIMIT 1) FROM (SELECT 1 FROM ");
     db_put_name(sql, lane->table);

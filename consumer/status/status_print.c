@@ -268,6 +268,11 @@ static void put_outbox(const struct status *status, struct buf *out)
                      "%s: the database clock was set back: its lease ends too far in the future; "
                      "it counts as expired, and the next relay shortens it",
                      lane->name);
+        if (lane->fault.rc == RC_OK && lane->age_unknown)
+            put_line(out,
+                     "%s: the age of its oldest row is not known: the table has no column "
+                     "created_at, or the account may not read it",
+                     lane->name);
         if (lane->diverted_keys > 0)
             put_line(out, "%s: keys diverted by a refused event: %" PRId64 "; the newest: %s",
                      lane->name, lane->diverted_keys, lane->diverted_reason);

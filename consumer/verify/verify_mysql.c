@@ -212,7 +212,7 @@ static enum rc read_scope(struct verify_mysql *verify, struct err *err)
 
 struct lane {
     uint64_t rows;
-    double age_s;
+    double age_s; /* below 0: not known */
 };
 
 static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -221,7 +221,7 @@ static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
 
     (void)err;
     lane->rows = db_column_u64(row, 0);
-    lane->age_s = (double)db_column_i64(row, 1) / 1e6;
+    lane->age_s = row->columns[1] ? (double)db_column_i64(row, 1) / 1e6 : -1;
     return RC_OK;
 }
 
@@ -234,11 +234,17 @@ static enum rc for_each_lane(struct verify_mysql *verify,
         const struct lane_settings *own = &verify->settings->lanes[i];
         struct lane lane = {0};
         struct buf *sql = &verify->sql;
+        bool has_age = false;
         enum rc rc;
 
+        rc = db_has_column(verify->db[VERIFY_WRITERS], own->table, "created_at", &has_age, err);
+        if (rc != RC_OK)
+            return rc;
         buf_reset(sql);
-        buf_text_put(sql, "SELECT COUNT(*), COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at),"
-                          " UTC_TIMESTAMP(6)), 0) FROM ");
+        buf_text_put(sql, "SELECT COUNT(seq), ");
+        buf_text_put(sql, has_age ? "TIMESTAMPDIFF(MICROSECOND, MIN(created_at), UTC_TIMESTAMP(6))"
+                                  : "NULL");
+        buf_text_put(sql, " FROM ");
         db_put_name(sql, own->table);
         if (sql->failed)
             return err_fail(err, RC_FATAL, 0, "lane.%s.table: %s is not the name of a table",
@@ -258,8 +264,11 @@ static void check_lane(void *ctx, const char *name, const struct lane *lane)
     result->rows += lane->rows;
     if (lane->rows == 0)
         return;
-    verify_found(result, "lane %s: %llu rows wait, the oldest for %.1f s", name,
-                 (unsigned long long)lane->rows, lane->age_s);
+    if (lane->age_s < 0)
+        verify_found(result, "lane %s: %llu rows wait", name, (unsigned long long)lane->rows);
+    else
+        verify_found(result, "lane %s: %llu rows wait, the oldest for %.1f s", name,
+                     (unsigned long long)lane->rows, lane->age_s);
     result->violations += lane->rows - 1;
 }
 

@@ -88,6 +88,11 @@ static void put_literal(struct buf *sql, const char *text)
     buf_char(sql, '\'');
 }
 
+static bool begins_with(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
 /* Keeps the name of a table that the role needs. */
 static void add_table(struct walk *walk, const char *table, size_t len)
 {
@@ -108,6 +113,25 @@ static void add_table(struct walk *walk, const char *table, size_t len)
     buf_done(&name);
 }
 
+/* A lane's table may lack the column, and a GRANT on a column that is not there would end the
+ * client: the server decides. sql: the GRANT. */
+static void put_created_at(struct walk *walk, const char *lane, struct buf *sql)
+{
+    struct buf text = {0};
+
+    buf_cut(sql, sql->len - strlen(";\n"));
+    buf_text_put(&text, "SET @tallybox = (SELECT IF(COUNT(*) > 0, ");
+    put_literal(&text, buf_text(sql));
+    buf_text_put(&text, ", 'DO 0') FROM information_schema.columns WHERE table_schema = ");
+    put_literal(&text, walk->target->settings->database);
+    buf_text_put(&text, " AND table_name = ");
+    put_literal(&text, lane);
+    buf_text_put(&text, " AND column_name = 'created_at');\n"
+                        "PREPARE tallybox FROM @tallybox;\nEXECUTE tallybox;\n");
+    put_statement(walk, &text);
+    buf_done(&text);
+}
+
 /* line: "GRANT ... ON <side>", then what follows the side, with lane in place of a lane's word. */
 static void put_grant(struct walk *walk, const char *line, size_t head_len, const char *rest,
                       const char *lane, size_t word_len)
@@ -125,7 +149,10 @@ static void put_grant(struct walk *walk, const char *line, size_t head_len, cons
         buf_text_put(&sql, lane);
     buf_text_put(&sql, rest + (lane ? word_len : 0));
     buf_char(&sql, '\n');
-    put_statement(walk, &sql);
+    if (walk->role && lane && begins_with(line, "GRANT SELECT (created_at) "))
+        put_created_at(walk, lane, &sql);
+    else
+        put_statement(walk, &sql);
     buf_done(&sql);
 }
 
@@ -145,11 +172,6 @@ static void put_relay_lanes(struct walk *walk, const char *line, size_t head_len
 {
     for (size_t i = 0; i < walk->settings->lane_count; i++)
         put_grant(walk, line, head_len, rest, walk->settings->lanes[i].table, strlen(RELAY_LANE));
-}
-
-static bool begins_with(const char *text, const char *word)
-{
-    return strncmp(text, word, strlen(word)) == 0;
 }
 
 static void put_side(struct walk *walk, const char *line, const char *at, const char *side)

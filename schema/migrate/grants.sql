@@ -112,11 +112,13 @@ GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO
 GRANT SELECT, CREATE ON outbox_side.* TO 'tallybox_lanes'@'%';
 GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
 
--- status: `tallybox status`; reads counts, ages and owners.
+-- status: `tallybox status`; reads counts, ages and owners. Leave out the privilege on created_at for a
+-- lane whose table lacks the column; `grants --role status` does so by itself.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.installation TO 'tallybox_status'@'%';
-GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
+GRANT SELECT (seq) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
+GRANT SELECT (created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
@@ -132,9 +134,10 @@ GRANT SELECT ON sink_side.log_begin TO 'tallybox_status'@'%';
 GRANT SELECT (create_date) ON sink_side.vote_document TO 'tallybox_status'@'%';
 GRANT SELECT (id, votes, votes_seq) ON sink_side.remark TO 'tallybox_status'@'%';
 
--- verify: `tallybox verify`; reads every vote.
+-- verify: `tallybox verify`; reads every vote. For created_at see status.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_verify'@'%';
-GRANT SELECT (seq, created_at) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
+GRANT SELECT (seq) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
+GRANT SELECT (created_at) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
 GRANT SELECT ON votes_side.vote_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON votes_side.vote_count TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_document TO 'tallybox_verify'@'%';

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import unittest
 import uuid
@@ -294,6 +295,54 @@ class OtherTables(suite.Case):
         self.stack.wait_drained(table="shop_orders")
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE task_group = "
                                            "'shop_orders'"), 2)
+
+    def test_a_lane_without_headers_and_created_at_is_published_shown_and_verified(self):
+        """The rights that `grants --role` prints are given by a client, as an operator gives them:
+        only those on columns that are there."""
+        self.stack.sql("CREATE TABLE bare_events LIKE outbox")
+        self.addCleanup(self.stack.sql, "DROP TABLE bare_events")
+        self.stack.sql("ALTER TABLE bare_events DROP COLUMN headers, DROP COLUMN created_at")
+        lane = {"relay.lanes": "outbox,bare_events"}
+        for role in ("status", "verify"):
+            self.stack.sql(f"DROP USER IF EXISTS tallybox_{role}@'%'", database=None)
+            printed = self.stack.tallybox(
+                "migrate", "grants", "--role", role, "--create-user", sets={
+                    **lane, "mysql.user": f"tallybox_{role}",
+                    "mysql.password_file": self.stack.accounts.password_file})
+            self.client(printed.stdout)
+            shown = " ".join(one[0] for one in self.stack.sql(f"SHOW GRANTS FOR tallybox_{role}@'%'"))
+            self.assertRegex(shown, r"SELECT \(`?seq`?, `?created_at`?\)|SELECT \(`?created_at`?, `?seq")
+            self.assertRegex(shown, r"SELECT \(`?seq`?\) ON \S*bare_events")
+        mine = row(kind="bare", key="b-1")
+        self.stack.append([{key: mine[key] for key in mine if key != "headers"}], table="bare_events")
+        status = self.stack.tallybox("status", sets=lane, expect=None).stdout
+        self.assertRegex(status, r"\n  bare_events +1 +- ")
+        self.assertIn("bare_events: the age of its oldest row is not known: the table has no column "
+                      "created_at, or the account may not read it", " ".join(status.split()))
+        self.assertNotIn("outbox: the age", " ".join(status.split()))
+        found = json.loads(self.stack.tallybox("status", "--json", sets=lane, expect=None).stdout)
+        lanes = {one["lane"]: one for one in found["outbox"]["lanes"]}
+        self.assertEqual((lanes["bare_events"]["rows"], lanes["bare_events"]["oldest_age_ms"]),
+                         (1, None))
+        verified = self.stack.tallybox("verify", "--wait", "1", sets=lane, expect=suite.FAILED)
+        self.assertRegex(verified.stdout, r"lane bare_events: 1 rows wait\n")
+        doctor = self.stack.tallybox("doctor", "--role", "status", expect=None, sets={
+            **lane, "mysql.user": "tallybox_status",
+            "mysql.password_file": self.stack.accounts.password_file})
+        self.assertEqual(doctor.returncode, suite.DONE, doctor.stdout)
+        self.assertRegex(doctor.stdout, r"warning +mysql +the account may not read created_at of "
+                                        r"\S*bare_events, or the table has none")
+        self.start("relay", sets=lane)
+        self.stack.wait_drained(table="bare_events")
+        record, = self.stack.records(f"event.{self.stack.name}.bare")
+        self.assertEqual(record.headers["id"], mine["id"])
+        self.stack.tallybox("verify", sets=lane)
+
+    def client(self, text):
+        """What the client of the server does with a script: it ends at the first error."""
+        subprocess.run(["mariadb", "--no-defaults", f"--host={suite.database().host}",
+                        f"--port={suite.database().port}", "--user=root"], input=text, text=True,
+                       capture_output=True, timeout=60, check=True)
 
 
 class Refused(suite.Case):

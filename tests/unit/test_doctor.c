@@ -249,6 +249,23 @@ static void a_refused_login_is_told_how_to_read_the_account_of_a_role(void **sta
         strstr(doctor.findings[0].remedy, "--role relay reads the account of [role.relay]"));
 }
 
+static void a_lane_whose_created_at_cannot_be_read_is_a_warning(void **state)
+{
+    struct doctor_database database = good_database();
+
+    (void)state;
+    database.required = "GRANT SELECT (seq) ON shop.bare TO 'tallybox_status'@'%';\n"
+                        "GRANT SELECT (created_at) ON shop.bare TO 'tallybox_status'@'%';\n";
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT (`seq`) ON `shop`.`bare` TO `a`@`%`\n");
+    judge(&database, "status");
+    assert_true(says(DOCTOR_WARNING, "the account may not read created_at of shop.bare, or the "
+                                     "table has none: status does not know the age"));
+    assert_true(says(DOCTOR_OK, "the account has the privileges of status"));
+    assert_int_equal(doctor_outcome(&doctor, false), DOCTOR_WARNING);
+    buf_done(&database.grants);
+}
+
 static void run_needs_the_privileges_of_all_its_roles(void **state)
 {
     struct doctor_database database = good_database();
@@ -476,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_server_that_refuses_writes_fails),
         cmocka_unit_test(an_unreachable_server_is_not_judged_further),
         cmocka_unit_test(a_refused_login_is_told_how_to_read_the_account_of_a_role),
+        cmocka_unit_test(a_lane_whose_created_at_cannot_be_read_is_a_warning),
         cmocka_unit_test(run_needs_the_privileges_of_all_its_roles),
         cmocka_unit_test_setup(a_good_topic_gives_no_problem, reset),
         cmocka_unit_test_setup(each_risk_of_a_topic_is_named, reset),
