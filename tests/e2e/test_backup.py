@@ -14,6 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import suite  # noqa: E402
+import installation  # noqa: E402
 import page_files  # noqa: E402
 from test_failover import operator_sql  # noqa: E402
 
@@ -21,11 +22,11 @@ PAGE = suite.ROOT / "docs/backup.md"
 STOPPED = ("consume", "rollup", "housekeep", "retry")
 
 
-def blocks():
-    """{name: commands} of the page; a block inside a list is indented."""
+def blocks(wanted="sh"):
+    """{name: content} of the page; a block inside a list is indented."""
     text = re.sub(r"^ {3}", "", PAGE.read_text(encoding="utf-8"), flags=re.M)
     return {name: content for language, name, content in page_files.blocks(text)
-            if language == "sh"}
+            if language == wanted}
 
 
 def sink_tables():
@@ -64,7 +65,8 @@ class BackupCase(suite.Case):
         """A block of the page for this database."""
         text = re.sub(r"^(mariadb.*?)\btallybox\b(?!\.)", rf"\1{database}", blocks()[name],
                       flags=re.M).replace("votes", self.moved)
-        text = text.replace("tallybox doctor", "doctor doctor")
+        text = text.replace("tallybox doctor --role consume", "doctor doctor --role run")
+        text = text.replace("--host=db2 ", "")
         done = subprocess.run(["bash", "-ec", text], cwd=self.work, capture_output=True, text=True,
                               timeout=120, check=False, env=suite.clean_environment(
                                   PATH=f"{self.work}:{os.environ['PATH']}"))
@@ -157,8 +159,9 @@ class SharedBackup(BackupCase):
         self.start_all(STOPPED)
         self.wait_logged(105)
         self.verify()
-        for table in sink_tables() - {"schema_history"}:
-            self.stack.sql(f"DROP TABLE {table}", name=old)
+        self.play("drop_old_log.sh", old)
+        self.assertFalse({table for table, in self.stack.sql("SHOW TABLES", name=old)}
+                         & (sink_tables() - {"schema_history"}))
         self.play("check_log.sh", self.log)
         self.vote(range(36, 41))
         self.wait_logged(120)
@@ -204,6 +207,95 @@ class Backup(BackupCase):
         self.start("run")
         self.wait_logged(105)
         self.verify()
+
+
+class OtherServer(installation.Installation):
+    """The log moves to another server, with the accounts of the pages."""
+
+    seconds = 60
+
+    def setUp(self):
+        super().setUp()
+        self.other = suite.Server(suite.DATABASE, self.work / "other")
+        self.addCleanup(self.other.kill)
+        self.other.start()
+        # The client finds the server by the name that the page gives it.
+        (self.work / "mariadb").rename(self.work / "mariadb-here")
+        self.program("mariadb", 'case $1 in --host=db2)\n    shift\n    set -- '
+                     f'--port={self.other.port} "$@"\n    ;;\nesac\nexec mariadb-here "$@"')
+        self.program("mariadb-dump", f'exec "{shutil.which("mariadb-dump")}" --no-defaults '
+                                     f'--host=127.0.0.1 --port={self.server.port} --user=root "$@"')
+
+    def play(self, name):
+        return self.shell(blocks()[name])
+
+    def point_sink(self):
+        settings = blocks("ini")["sink.ini"]
+        self.assertIn("host = db2\n", settings)
+        with open(self.ini, "a", encoding="utf-8") as ini:
+            ini.write("\n" + settings.replace("host = db2\n", f"host = 127.0.0.1\n"
+                                              f"port = {self.other.port}\n"))
+
+    def note_passwords(self, printed):
+        """New ones are those of the other server."""
+        found = re.findall(r"\[role\.(\w+)\].*\nmysql\.user = \S+\nmysql\.password = (\S+)", printed)
+        text = self.ini.read_text()
+        for role, password in found:
+            heading = f"[role.{role}]\n"
+            self.assertEqual(text.count(heading), 1, role)
+            text = text.replace(heading, f"{heading}sink.password = {password}\n")
+        self.ini.write_text(text)
+
+    def vote(self, contents):
+        for content in contents:
+            answer = suite.http_call(self.api_port, "POST", "/v1/votes", json.dumps(
+                {"voterId": 1, "contentId": content, "voting": 1}).encode(),
+                {"Content-Type": "application/json"})
+            self.assertEqual(answer.status, 200, answer.body)
+
+    def wait_logged(self, count, **login):
+        def look():
+            return self.sql("SELECT COUNT(*) FROM vote_document", **login)[0][0] >= count
+        suite.wait_for(f"{count} votes in the log", look)
+
+    def start_readers(self):
+        for role in STOPPED:
+            self.start(installation.role_command(role))
+
+    def test_the_log_moves_while_votes_are_accepted(self):
+        topic = f"votes-{self.server.port}"
+        self.make_outbox()
+        with open(self.ini, "a", encoding="utf-8") as ini:
+            ini.write(f"[relay]\ntopics = vote={topic}\n[consumer]\ntopics = {topic}\n")
+        self.make_votes()
+        self.restart(installation.role_command("relay"))
+        for role in ("consume", "rollup", "housekeep", "verify"):
+            self.account(role)
+        self.stop("retry")
+        self.start_readers()
+        self.vote(range(1, 21))
+        self.wait_logged(20, database="tallybox")
+        for role in STOPPED:
+            self.stop(role)
+        self.vote(range(21, 31))
+
+        self.play("backup_log.sh")
+        self.play("move_log.sh")
+        self.point_sink()
+        self.note_passwords(self.play("grant_log.sh").stderr)
+        self.play("check_log.sh")
+        self.start_readers()
+        there = {"port": self.other.port, "database": "votes"}
+        self.wait_logged(30, **there)
+        self.play("drop_old_log.sh")
+        for role in ("serve", "relay"):
+            self.restart(installation.role_command(role))
+        suite.wait_for("the API to answer", self.answers)
+        self.vote(range(31, 41))
+        self.wait_logged(40, **there)
+        self.assertEqual(self.sql("SELECT COUNT(*) FROM vote_document", **there)[0][0], 40)
+        verify = installation.inline("docs/backup.md", "tallybox verify --wait 600")
+        self.shell(verify)
 
 
 if __name__ == "__main__":
