@@ -175,13 +175,17 @@ class Installation(unittest.TestCase):
             return found and found[0]
         return suite.wait_for(f"a record with the key {key} in {topic}\n", look)
 
-    def make_outbox(self):
-        """Sections 1 to 3 of docs/outbox.md: settings, accounts, tables, the relay and retry."""
+    def make_settings(self):
+        """Section 1 of docs/outbox.md."""
         settings = block(page("docs/outbox.md"), "ini")
         self.assertIn("\nport = 3306\n", settings)
         settings = settings.replace("port = 3306", f"port = {self.server.port}")
         settings = settings.replace("127.0.0.1:9092", suite.kafka().bootstrap)
         self.ini.write_text(f"{settings}\n[api]\nlisten = 127.0.0.1:{self.api_port}\n")
+
+    def make_outbox(self):
+        """Sections 1 to 3 of docs/outbox.md: settings, accounts, tables, the relay and retry."""
+        self.make_settings()
         self.shell_blocks(section("docs/outbox.md", "## 2."))
         for command in block(section("docs/outbox.md", "## 3."), "sh").splitlines():
             self.start(command)

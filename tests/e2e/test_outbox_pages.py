@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The outbox in the database of the application, from nothing else than its pages: docs/outbox.md, with
+the program that it installs, and docs/debezium.md, from a connector's table to the first records of
+the relay."""
+
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
+import suite  # noqa: E402
+import page_files  # noqa: E402
+import installation  # noqa: E402
+from installation import commands, inline, page, section  # noqa: E402
+
+TOPIC = "outbox.event.order"
+
+
+class ShopCase(installation.Installation):
+    """The outbox is in the database `shop`."""
+
+    def setUp(self):
+        super().setUp()
+        self.sql("CREATE DATABASE shop")
+        self.order = f"{type(self).__name__}-{os.getpid()}-{self.server.port}"
+
+    def make_settings(self):
+        super().make_settings()
+        here = re.search(r"application's database write its name, `(database = \w+)`",
+                         page("docs/outbox.md"))[1]
+        text = self.ini.read_text()
+        self.assertIn("\ndatabase = tallybox\n", text)
+        self.ini.write_text(text.replace("database = tallybox", here))
+
+    def shop(self, statements, **login):
+        return self.sql(statements, database="shop", **login)
+
+    def tables(self):
+        return {name for name, in self.shop("SHOW TABLES")}
+
+    def login(self, role):
+        return {"user": f"tallybox_{role}",
+                "password": (self.work / f"{role}.password").read_text().strip()}
+
+
+class ApplicationsDatabase(ShopCase):
+    """docs/outbox.md, the second of its two places for the table."""
+
+    seconds = 20
+
+    def install(self):
+        """The program of this run takes the place of the one that is built."""
+        build, copy = page_files.files(page("docs/outbox.md"))["install.sh"].splitlines()
+        self.assertEqual(build, inline("README.md", "./dev build release"))
+        copy = copy.replace("sudo ", "").replace("build/release/tallybox", f'"{suite.BINARY}"')
+        self.assertIn(" /usr/local/bin/tallybox", copy)
+        (self.work / "tallybox").unlink()
+        self.shell(copy.replace("/usr/local/bin", str(self.work)))
+
+    def test_from_the_program_to_the_first_event(self):
+        files = page_files.files(page("docs/outbox.md"))
+        self.shop(files["shop.sql"])
+        self.shop("CREATE TABLE remark (mine INT)")
+        self.install()
+        self.make_outbox()
+        self.assertLessEqual({"orders", "remark", "outbox", "retry_task"}, self.tables())
+        self.assertFalse({"vote_state", "vote_document"} & self.tables())
+        self.assertFalse(self.sql("SHOW DATABASES LIKE 'tallybox'"))
+
+        self.sql("GRANT INSERT ON shop.orders TO 'tallybox_application_insert'@'%'")
+        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order),
+                  **self.login("application_insert"))
+        record = self.wait_record(TOPIC, self.order)
+        self.assertEqual(record.value, f'{{"number":"{self.order}","cents":1990}}'.encode())
+        self.assertEqual(self.shop("SELECT number FROM orders"), [(self.order,)])
+        check = next(line for line in commands(page("OPERATIONS.md")) if "status --check" in line)
+        self.assertTrue(self.shell(check).stdout.startswith("ok"))
+        self.sql(files["old_tasks.sql"].replace("tallybox.", "shop."))
+        self.assertEqual(self.shop("SHOW COLUMNS FROM remark")[0][0], "mine")
+
+    def test_an_account_that_the_application_has_gets_the_rights_of_the_page(self):
+        files = page_files.files(page("docs/outbox.md"))
+        self.shop(files["shop.sql"])
+        self.make_outbox()
+        self.sql("CREATE USER 'shop'@'%' IDENTIFIED BY 'x'")
+        self.sql("GRANT INSERT ON shop.orders TO 'shop'@'%'")
+        self.assertIn("`shop.outbox`", section("docs/outbox.md", "## 2."))
+        self.sql(files["rights.sql"].replace("tallybox.outbox", "shop.outbox"))
+        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order), user="shop",
+                  password="x")
+        self.wait_record(TOPIC, self.order)
+
+
+if __name__ == "__main__":
+    unittest.main()
