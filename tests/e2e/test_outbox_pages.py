@@ -14,7 +14,8 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import suite  # noqa: E402
 import page_files  # noqa: E402
 import installation  # noqa: E402
-from installation import commands, inline, page, section  # noqa: E402
+import wire  # noqa: E402
+from installation import block, commands, inline, page, section  # noqa: E402
 
 TOPIC = "outbox.event.order"
 
@@ -92,6 +93,64 @@ class ApplicationsDatabase(ShopCase):
         self.shop(files["order_in_shop.sql"].replace("A-1001", self.order), user="shop",
                   password="x")
         self.wait_record(TOPIC, self.order)
+
+
+class FromDebezium(ShopCase):
+    """docs/debezium.md: the connector has been stopped with a row that it did not read."""
+
+    seconds = 20
+
+    def block(self, language, name):
+        return block(page("docs/debezium.md"), language, name)
+
+    def write(self, number):
+        """The writer's own statement, the same before and after, under its own account."""
+        self.shop("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
+                  f"('{number}-{self.order}', 'order', '{self.order}', 'OrderPlaced', "
+                  f"'{{\"number\": {number}}}')", user="writer", password="x")
+
+    def refuse(self):
+        """What the page says of a stock table, before anything was done."""
+        done = self.run_command(self.block("sh", "change_over.sh").strip())
+        words = "not a tallybox outbox table: outbox has no column seq"
+        self.assertEqual(done.returncode, suite.FAILED, done.stdout + done.stderr)
+        self.assertIn(f"`{words}`", page("docs/debezium.md"))
+        self.assertIn(words, done.stderr)
+        self.assertEqual(self.tables(), {"outbox"})
+
+    def test_the_change_over(self):
+        self.shop(self.block("sql", "stock.sql"))
+        self.sql("CREATE USER 'writer'@'%' IDENTIFIED BY 'x'")
+        self.sql("GRANT INSERT ON shop.outbox TO 'writer'@'%'")
+        self.make_settings()
+        self.write(1)
+        self.play("migrate_account.sh")
+        self.refuse()
+
+        self.shop(self.block("sql", "change_over.sql"))
+        self.play("change_over.sh")
+        self.shop(self.block("sql", "copy.sql"))
+        self.play("accounts.sh")
+        self.write(2)
+        for command in self.block("sh", "start.sh").splitlines():
+            self.start(command)
+        suite.wait_for("both records", lambda: len(self.records()) == 2)
+        self.assertEqual([(one.headers["id"], one.headers["ce_type"], one.value)
+                          for one in self.records()],
+                         [(f"{number}-{self.order}", "OrderPlaced", f'{{"number": {number}}}'.encode())
+                          for number in (1, 2)])
+        status, = self.block("sh", "status.sh").splitlines()
+        suite.wait_for("an empty outbox", lambda: re.search(
+            r"(?s)^ok\n.*\n  outbox +0 ", self.shell(status).stdout))
+        self.shop(self.block("sql", "drop.sql"))
+        self.assertNotIn("outbox_old", self.tables())
+
+    def play(self, name):
+        self.shell_blocks(f"```sh\n{self.block('sh', name)}```\n")
+
+    def records(self):
+        return [one for one in wire.read_topic(suite.kafka().bootstrap, TOPIC)
+                if one.key == self.order.encode()]
 
 
 if __name__ == "__main__":
