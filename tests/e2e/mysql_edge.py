@@ -32,6 +32,7 @@ class Trouble:
         self.code = code
         self.text = text
         self.hits = 0
+        self.released = threading.Event()  # "hold"
 
 
 class Session:
@@ -88,6 +89,10 @@ class Session:
         if trouble.kind == "hang":
             self.edge.released.wait()
             return False
+        if trouble.kind == "hold":
+            trouble.released.wait()
+            self.server.sendall(packet)
+            return True
         if trouble.kind == "lose":
             self.mute = True
             self.server.sendall(packet)
@@ -199,6 +204,10 @@ class Edge:
         """They are not answered until close()."""
         return self._make(Trouble(pattern, "hang", times))
 
+    def hold(self, pattern, times=1):
+        """They wait until `released` is set, and pass then."""
+        return self._make(Trouble(pattern, "hold", times))
+
     def refuse_logins(self, code, text):
         self.refusal = (code, text)
 
@@ -218,6 +227,9 @@ class Edge:
 
     def close(self):
         self.released.set()
+        with self.lock:
+            for trouble in self.troubles:
+                trouble.released.set()
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()

@@ -111,14 +111,15 @@ class Case(suite.Case):
         """One plain INSERT for each ordering key, None for none; their ids."""
         mine = connection or suite.connect(self.stack.name)
         ids = []
-        names = ", ".join(["scene", "handler", "ordering_key", "params", *more])
-        marks = ", ".join(["%s"] * (4 + len(more)))
+        more = {"handler": "kafka", **more}
+        names = ", ".join(["scene", "ordering_key", "params", *more])
+        marks = ", ".join(["%s"] * (3 + len(more)))
         with mine.cursor() as cursor:
             for key in keys:
                 cursor.execute("SELECT UUID()")
                 params = cursor.fetchone()[0]
                 cursor.execute(f"INSERT INTO retry_task ({names}) VALUES ({marks})",
-                               [scene, "kafka", key, params, *more.values()])
+                               [scene, key, params, *more.values()])
                 ids.append(cursor.lastrowid)
         if connection is None:
             mine.close()

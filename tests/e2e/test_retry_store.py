@@ -413,6 +413,23 @@ class RetryStoreCompared(RetryStore):
     compare_and_set = True
 
 
+    def test_a_claim_that_looked_before_an_edit_takes_nothing(self):
+        server = suite.database()
+        edge = mysql_edge.Edge(server.host, server.port)
+        self.addCleanup(edge.close)
+        store = self.store(port=edge.port)
+        task, = self.insert(None, options='{"url": "http://h/"}', handler="http")
+        one, = store.classes()
+        held = edge.hold(r"UPDATE retry_task .* SET state = 1")
+        store.send("claim", rows=10, lease=30000, **one)
+        suite.wait_for("the claim to have looked", lambda: held.hits == 1)
+        self.stack.tallybox("retry", "edit", task, "--params", "-", stdin=b"new")
+        held.released.set()
+        answer = store.answer()
+        self.assertEqual((answer["rc"], answer["tasks"]), ("ok", []))
+        self.assertEqual([one["id"] for one in store.claim()], [task])
+
+
 class Nth:
     """Instead of a pattern: the n-th statement, and none of a connection's set-up."""
 
