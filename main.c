@@ -41,7 +41,8 @@ static const struct retry_handler *const handler_table[] = {
     &retry_kafka_handler, &retry_http_handler, &retry_exec_handler, &retry_steps_handler,
     &vote_handler};
 
-static const struct retry_handlers handlers = {handler_table, COUNT(handler_table), NULL};
+static const struct retry_handlers handlers = {.list = handler_table,
+                                               .count = COUNT(handler_table)};
 
 static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
                                            &consume_role, &rollup_role, &housekeep_role};

@@ -6,6 +6,7 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lanes.h"
+#include "outbox/retry/handler.h"
 #include "producer/http/api.h"
 #include "producer/lane_watch.h"
 #include "producer/producer_mysql.h"
@@ -45,6 +46,7 @@ struct shard {
 
 struct serve {
     struct role_env env;
+    struct retry_handlers handlers; /* that check a submitted task */
     struct stop stop; /* of the threads of this role: requested when the queues are empty */
     struct queue *votes;
     struct queue *reads;
@@ -219,7 +221,7 @@ static enum rc make_task_intake(struct serve *serve, size_t number, struct err *
     struct task_intake_config config = {
         .queue = serve->tasks,
         .shard = number,
-        .handlers = serve->env.handlers,
+        .handlers = &serve->handlers,
         .clock_ms = os_now_ms,
         .rng = os_random_u64,
         .stop = serve->env.stop,
@@ -340,6 +342,8 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     if (!serve)
         return err_fail(err, RC_FATAL, 0, "no memory for the API");
     serve->env = *env;
+    serve->handlers = *env->handlers;
+    serve->handlers.settings = env->settings;
     serve->shard_count = (size_t)env->settings->api.committers;
     serve->lists = strcmp(env->settings->api.lists, "on") == 0;
     rc = open_parts(serve, err);
@@ -385,7 +389,7 @@ static enum rc serve_start(void *role, struct err *err)
         .remarks = serve->remarks,
         .pages = serve->pages,
         .tasks = serve->tasks,
-        .handlers = serve->env.handlers,
+        .handlers = &serve->handlers,
         .shards = serve->shard_count,
     };
     enum rc rc = loop_start(&serve->expire_loop, err);

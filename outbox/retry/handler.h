@@ -109,6 +109,7 @@ struct retry_handlers {
     const struct retry_handler *const *list;
     size_t count;
     void **opened; /* the results of open(); NULL: the handler does not run here. Only for run() */
+    const struct settings *settings; /* for check(); NULL: it judges nothing by them */
 };
 
 /* What a handler may use until close(). */

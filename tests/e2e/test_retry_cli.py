@@ -462,11 +462,33 @@ class Deciding(RetryCase):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE params = id AND "
                                            "options IS NULL"), 2)
 
-    def test_a_claim_that_looked_before_an_edit_takes_nothing(self):
+    def test_parameters_that_no_record_can_have_are_refused(self):
+        options = json.dumps({"topic": "t", "key": "k" * 20})
+        task = self.task(handler="kafka", options=options, params=b"old")
+        self.stack.sql("UPDATE retry_group SET topics = '*' WHERE name = 'default'")
+        self.addCleanup(self.stack.sql, "UPDATE retry_group SET topics = '' WHERE name = 'default'")
+        done = self.retry("edit", task, "--params", "-", stdin=b"x" * 1981, expect=suite.USAGE,
+                          sets={"relay.row_bytes_max": 2000})
+        self.assertIn("key and value have 2001 bytes, relay.row_bytes_max is 2000", done.stderr)
+        self.retry("edit", task, "--params", "-", stdin=b"x" * 1980,
+                   sets={"relay.row_bytes_max": 2000})
+        self.assertEqual(self.stack.number("SELECT LENGTH(params) FROM retry_task"), 1980)
+
+    def test_parameters_can_be_removed(self):
+        """An event without a payload is a tombstone; one with an empty payload is none."""
         task = self.task(options='{"url": "http://x/"}')
-        before = self.stack.number("SELECT epoch FROM retry_task")
-        self.retry("edit", task, "--params", "-", stdin=b"2")
-        self.assertEqual(self.stack.number("SELECT epoch FROM retry_task"), before + 1)
+        self.retry("edit", task, "--params", "-", stdin=b"")
+        self.assertEqual(self.stack.sql("SELECT params FROM retry_task"), [(b"",)])
+        self.retry("edit", task, "--no-params")
+        self.assertEqual(self.stack.sql("SELECT params FROM retry_task"), [(None,)])
+        self.assertEqual([one["reason"] for one in self.read("show", task)["attempts"]],
+                         ["params", "no params"])
+        self.retry("edit", task, "--no-params", "--params", "-", stdin=b"x", expect=suite.USAGE)
+        self.retry("edit", task, "--no-params", "--options", '{"url": "http://y/"}')
+        self.assertEqual(self.stack.sql("SELECT params, options FROM retry_task"),
+                         [(None, '{"url": "http://y/"}')])
+        self.retry("edit", task, "--headers", '{"x": "y"}')
+        self.assertEqual(self.stack.sql("SELECT params FROM retry_task"), [(None,)])
 
     def test_many_are_asked_for_and_told(self):
         tasks = [self.task(scene="bulk", next_at="2099-01-01") for _ in range(250)]

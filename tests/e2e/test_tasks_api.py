@@ -174,6 +174,14 @@ class Submitting(TasksCase):
         self.assertEqual(items[0]["error"]["code"], "refused")
         self.assertEqual((items[0]["error"]["at"], items[1]["existed"]), ("/0", False))
 
+    def test_a_record_above_the_relays_limit_is_refused(self):
+        serve = self.start("serve", sets={**self.on, "relay.row_bytes_max": 2000})
+        for value, status in (("x" * 1900, 201), ("x" * 2100, 422)):
+            answer = serve.call("POST", "/v1/tasks", json.dumps({**GOOD, "params": value}).encode(),
+                                {**BEARER, **JSON})
+            self.assertEqual(answer.status, status, answer.body)
+        self.assertIn(b"relay.row_bytes_max is 2000", answer.body)
+
     def test_the_options_of_its_scene_count_too(self):
         self.stack.tallybox("retry", "scene", "set", "given", "--options", '{"topic": "t"}')
         task = self.post({"scene": "given", "handler": "kafka", "params": 1}, 201)

@@ -606,7 +606,7 @@ void host_start(size_t number)
         store_groups};
     enum rc rc;
 
-    host->handlers = (struct retry_handlers){handler_list, 2, host->opened};
+    host->handlers = (struct retry_handlers){handler_list, 2, host->opened, NULL};
     host->opened[0] = host->lacks_test ? NULL : host;
     host->opened[1] = host->runs_other ? host : NULL;
     rc = pool_init(&host->pool, &host->settings, &host->handlers, NULL);

@@ -275,6 +275,32 @@ static void options_that_make_no_record_are_refused(void **state)
     buf_done(&name);
 }
 
+/* The check refuses what the run would refuse. */
+static void a_record_above_the_limit_is_refused_by_the_check(void **state)
+{
+    static const char *const options[] = {"{\"topic\": \"orders\", \"key\": \"k7\"}",
+                                          "{\"topic\": \"orders\", \"keyHex\": \"6b37\"}"};
+    struct settings settings = {.relay.row_bytes_max = 1024};
+    struct retry_handlers all = {.settings = &settings};
+    static char params[1024];
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct retry_job job = job_of(options[i], NULL);
+
+        job.params = params;
+        job.params_len = 1022;
+        assert_int_equal(retry_kafka_handler.check(&all, &job, &err), RC_OK);
+        job.params_len = 1023;
+        assert_int_equal(retry_kafka_handler.check(&all, &job, &err), RC_REJECT);
+        assert_string_equal(err.text, "key and value have 1025 bytes, relay.row_bytes_max is 1024");
+        all.settings = NULL;
+        assert_int_equal(retry_kafka_handler.check(&all, &job, &err), RC_OK);
+        all.settings = &settings;
+    }
+}
+
 static struct attempt_result run_leased(struct fixture *fixture, struct retry_job *job,
                                         int64_t lease_ms)
 {
@@ -397,6 +423,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_task_without_params_is_a_tombstone, setup, teardown),
         cmocka_unit_test_setup_teardown(every_answer_of_the_broker_has_its_class, setup, teardown),
         cmocka_unit_test_setup_teardown(options_that_make_no_record_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_record_above_the_limit_is_refused_by_the_check, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_record_whose_lease_ran_out_is_not_sent_later, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_record_without_an_answer_fails_by_the_send_timeout, setup,

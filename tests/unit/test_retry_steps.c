@@ -22,6 +22,8 @@ static enum rc echo_check(const struct retry_handlers *all, const struct retry_j
                           struct err *err)
 {
     (void)all;
+    if (job->params_len > 100)
+        return err_fail(err, RC_REJECT, 0, "too many bytes");
     return strstr(job->options, "bad") ? err_fail(err, RC_REJECT, 0, "bad options") : RC_OK;
 }
 
@@ -196,6 +198,21 @@ static void a_check_looks_into_every_step(void **state)
     }
 }
 
+/* The result of a step is not known before it ran. */
+static void a_check_judges_the_parameters_only_of_steps_that_get_them(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err = {0};
+
+    fixture->job.params_len = 101;
+    fixture->job.options = "{\"steps\": [{\"handler\": \"absent\"}, {\"handler\": \"echo\"}]}";
+    assert_int_equal(retry_steps_handler.check(&fixture->all, &fixture->job, &err), RC_REJECT);
+    assert_string_equal(err.text, "step 1: too many bytes");
+    fixture->job.options = "{\"steps\": [{\"handler\": \"absent\"}, "
+                           "{\"handler\": \"echo\", \"params\": \"result\"}]}";
+    assert_int_equal(retry_steps_handler.check(&fixture->all, &fixture->job, &err), RC_OK);
+}
+
 static void its_destination_is_that_of_the_next_step(void **state)
 {
     struct fixture *fixture = *state;
@@ -228,6 +245,7 @@ int main(void)
         TEST(a_step_that_is_not_there_is_refused),
         TEST(its_destination_is_that_of_the_next_step),
         TEST(a_check_looks_into_every_step),
+        TEST(a_check_judges_the_parameters_only_of_steps_that_get_them),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

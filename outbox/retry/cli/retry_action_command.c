@@ -322,6 +322,7 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
 static int run_with_database(const struct options *options, const struct retry_handlers *handlers,
                              struct retry_request *request)
 {
+    struct retry_handlers checking = *handlers;
     struct config *config;
     struct err err = {0};
     struct db *db = NULL;
@@ -332,8 +333,9 @@ static int run_with_database(const struct options *options, const struct retry_h
     if (code >= 0)
         return code;
     os_operator_name(by);
+    checking.settings = config_settings(config);
     rc = db_open(&db, &config_settings(config)->mysql, &err);
-    code = rc == RC_OK ? run_action(db, handlers, request, by) : options_fail(rc, &err);
+    code = rc == RC_OK ? run_action(db, &checking, request, by) : options_fail(rc, &err);
     db_close(db);
     config_free(config);
     return code;

@@ -2,6 +2,7 @@
 #include "outbox/retry/handlers/kafka_handler.h"
 
 #include "common/os.h"
+#include "outbox/relay/relay_row.h"
 #include "outbox/relay/topics.h"
 #include "outbox/retry/handlers/publisher_kafka.h"
 #include "outbox/retry/handlers/task_options.h"
@@ -241,9 +242,12 @@ static enum rc kafka_check(const struct retry_handlers *all, const struct retry_
     struct kafka_options options;
     enum rc rc = kafka_options_read(&options, job->options, err);
 
-    (void)all;
-    if (rc == RC_OK)
-        kafka_options_done(&options);
+    if (rc != RC_OK)
+        return rc;
+    if (all && all->settings)
+        rc = relay_check_size(options.key.len + job->params_len, all->settings->relay.row_bytes_max,
+                              err);
+    kafka_options_done(&options);
     return rc;
 }
 

@@ -151,6 +151,8 @@ static enum rc check_step(const struct retry_handlers *all, const struct retry_j
     if (at == all->count)
         return err_fail(err, RC_REJECT, 0, "there is no handler \"%s\"", step->handler);
     inner.options = step->options;
+    if (step->of_result)
+        inner.params_len = 0;
     return all->list[at]->check ? all->list[at]->check(all, &inner, err) : RC_OK;
 }
 
