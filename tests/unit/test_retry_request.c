@@ -134,7 +134,12 @@ static void an_edit_names_one_task_and_the_replaced_field(void **state)
     assert_int_equal(read_words(words, "edit 7 8"), RC_FATAL);
     assert_int_equal(read_words(words, "edit"), RC_FATAL);
     assert_int_equal(read_words(words, "cancel 7"), RC_FATAL);
+    words.no_params = true;
+    assert_int_equal(read_words(words, "edit 7"), RC_FATAL);
     words.params_path = NULL;
+    assert_int_equal(read_words(words, "edit 7"), RC_OK);
+    assert_int_equal(read_words(words, "cancel 7"), RC_FATAL);
+    words.no_params = false;
     words.options = "{}";
     assert_int_equal(read_words(words, "edit 7"), RC_OK);
     words.scene = "mail";

@@ -477,6 +477,8 @@ int retry_action_command(const struct retry_handlers *handlers, int argc, char *
          "edit: the new headers; an event keeps those that the relay has made"},
         {"params", OPTION_TEXT, &words.params_path, "FILE",
          "edit: the new parameters, of an event its payload; - reads standard input"},
+        {"no-params", OPTION_FLAG, &words.no_params, NULL,
+         "edit: no parameters, of an event a tombstone"},
         {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
          "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
          "not wait)"},

@@ -18,6 +18,7 @@
 #define TRIES_MAX 8
 #define RETRY_BASE_MS 100
 #define RETRY_CAP_MS 2000
+#define WHAT_SIZE 64
 #define JSON_FLAGS (JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL)
 
 /* The headers that the relay makes and an application may give instead. Those that only the relay
@@ -255,6 +256,7 @@ struct edit {
     struct buf given_options;
     struct buf given_headers;
     struct buf params; /* given, or the task's */
+    bool has_params;
     bool found;
     enum task_state state;
     int64_t epoch;
@@ -310,7 +312,8 @@ static enum rc take_task(void *ctx, const struct retry_view *view, struct err *e
     edit->idempotency_key = copy_text(view->idempotency_key);
     edit->biz_no = copy_text(view->biz_no);
     edit->params_type = copy_text(view->params_type);
-    if (!words->params_path && view->params)
+    edit->has_params = words->params_path || (view->params && !words->no_params);
+    if (edit->has_params && !words->params_path)
         buf_put(&edit->params, view->params, view->params_len);
     return retry_edit_options(&edit->options, view->options, edit->origin == OWNER_RELAY,
                               words->options ? buf_text(&edit->given_options) : NULL,
@@ -349,7 +352,7 @@ static enum rc check_edit(struct edit *edit, struct err *err)
         .idempotency_key = edit->idempotency_key,
         .biz_no = edit->biz_no,
         .options = edit->options.len > 0 ? buf_text(&edit->options) : NULL,
-        .params = edit->params.data ? edit->params.data : "",
+        .params = edit->has_params ? buf_text(&edit->params) : NULL,
         .params_len = edit->params.len,
         .params_type = edit->params_type,
     };
@@ -366,25 +369,32 @@ static enum rc check_edit(struct edit *edit, struct err *err)
                        buf_text(&edit->scene_options), err);
 }
 
-static const char *get_what(const struct retry_words *words)
+/* What the edit replaces, for the operator's log: "headers, params". */
+static void put_what(char what[WHAT_SIZE], const struct retry_words *words)
 {
-    static const char *const whats[] = {
-        "",        "options",          "params",          "params, options",
-        "headers", "headers, options", "headers, params", "headers, params, options"};
+    const char *const parts[] = {
+        words->headers ? "headers" : NULL, words->params_path ? "params" : NULL,
+        words->no_params ? "no params" : NULL, words->options ? "options" : NULL};
+    size_t len = 0;
 
-    return whats[(words->headers ? 4 : 0) + (words->params_path ? 2 : 0) +
-                 (words->options ? 1 : 0)];
+    what[0] = '\0';
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i])
+            len += (size_t)snprintf(what + len, WHAT_SIZE - len, "%s%s", len > 0 ? ", " : "",
+                                    parts[i]);
 }
 
 /* Reads the task, checks what the edit makes of it, and writes it unless it has changed since. */
 static enum rc try_edit(struct edit *edit, struct task_admin_result *result, struct err *err)
 {
     const struct retry_filter filter = {.ids = &edit->id, .id_count = 1, .until_ms = INT64_MAX};
+    char what[WHAT_SIZE];
     struct task_admin_edit wanted = {
-        .id = edit->id, .epoch = -1, .by = edit->by, .what = get_what(edit->words), .options = ""};
+        .id = edit->id, .epoch = -1, .by = edit->by, .what = what, .options = ""};
     struct retry_page page;
     enum rc rc;
 
+    put_what(what, edit->words);
     forget_task(edit);
     *result = (struct task_admin_result){.id = edit->id, .outcome = TASK_ADMIN_UNFIT};
     rc = retry_find(edit->db, false, &filter, true, 1, take_task, edit, &page, err);
@@ -399,6 +409,7 @@ static enum rc try_edit(struct edit *edit, struct task_admin_result *result, str
             edit->words->options || edit->words->headers ? buf_text(&edit->options) : NULL;
         wanted.params = edit->words->params_path ? buf_text(&edit->params) : NULL;
         wanted.params_len = edit->params.len;
+        wanted.no_params = edit->words->no_params;
     }
     return rc == RC_OK ? task_admin_mysql_edit(edit->db, &wanted, result, err) : rc;
 }

@@ -251,6 +251,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
         {"headers", words->headers != NULL, BIT(RETRY_EDIT)},
         {"params", words->params_path != NULL, BIT(RETRY_EDIT)},
+        {"no-params", words->no_params, BIT(RETRY_EDIT)},
         {"json", words->json, words->raw ? 0 : WITH_JSON},
     };
 
@@ -305,6 +306,20 @@ static enum rc read_states(struct retry_filter *filter, const char *text, struct
     return RC_OK;
 }
 
+static enum rc check_edit(const struct retry_request *request, struct err *err)
+{
+    const struct retry_words *words = &request->words;
+
+    if (request->filter.id_count != 1)
+        return err_fail(err, RC_FATAL, 0, "edit takes one ID");
+    if (!words->options && !words->headers && !words->params_path && !words->no_params)
+        return err_fail(err, RC_FATAL, 0,
+                        "nothing to replace: use --headers, --params, --no-params or --options");
+    if (words->params_path && words->no_params)
+        return err_fail(err, RC_FATAL, 0, "use --params or --no-params, not both");
+    return RC_OK;
+}
+
 static enum rc check_choice(const struct retry_request *request, struct err *err)
 {
     const struct retry_words *words = &request->words;
@@ -313,11 +328,8 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
 
     if (request->action == RETRY_SHOW && (ids != 1 || words->id > 0))
         return err_fail(err, RC_FATAL, 0, "show takes one ID");
-    if (request->action == RETRY_EDIT && ids != 1)
-        return err_fail(err, RC_FATAL, 0, "edit takes one ID");
-    if (request->action == RETRY_EDIT && !words->options && !words->headers && !words->params_path)
-        return err_fail(err, RC_FATAL, 0,
-                        "nothing to replace: use --headers, --params or --options");
+    if (request->action == RETRY_EDIT)
+        return check_edit(request, err);
     if (words->all && (ids > 0 || said))
         return err_fail(err, RC_FATAL, 0, "--all stands alone");
     if ((CHANGES & BIT(request->action)) != 0 && ids == 0 && !said && !words->all)

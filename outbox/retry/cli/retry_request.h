@@ -72,6 +72,7 @@ struct retry_words {
     bool yes;
     bool json;
     bool raw;
+    bool no_params;
     bool force;
     bool skip;
 };

@@ -344,6 +344,8 @@ static enum rc edit_task(struct action_run *action_run, const struct task_admin_
         else
             buf_text_put(&action_run->sql, "NULL");
     }
+    if (edit->no_params)
+        buf_text_put(&action_run->sql, ", params = NULL");
     if (edit->params) {
         buf_text_put(&action_run->sql, ", params = ");
         db_put_bytes(action_run->db, &action_run->sql, edit->params, edit->params_len);
@@ -404,7 +406,8 @@ enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
     struct action_run action_run = {.db = db, .results = result, .count = 1};
     enum rc rc = db_begin(db, err);
 
-    assert(edit->options || edit->params);
+    assert(edit->options || edit->params || edit->no_params);
+    assert(!edit->params || !edit->no_params);
     *result = (struct task_admin_result){.id = edit->id, .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
         rc = edit_locked_task(&action_run, edit, err);

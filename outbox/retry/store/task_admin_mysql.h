@@ -65,6 +65,7 @@ struct task_admin_edit {
     const char *options; /* "": none */
     const void *params;
     size_t params_len;
+    bool no_params;   /* instead of params: NULL */
     const char *by;   /* name of the operator */
     const char *what; /* for the operator's log: "headers, params" */
 };
