@@ -4,6 +4,7 @@ SQL inserted. No engine runs here: claims are what a second connection does."""
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -197,6 +198,17 @@ class Looking(RetryCase):
         self.task(handler="http ")
         self.assertIn("1 wait for the handler http ,", self.stack.tallybox("status").stdout)
 
+    def test_every_kind_of_task_has_its_reason(self):
+        for number in range(40):
+            self.task(handler=f"fax{number}", idempotency_key=f"f{number}")
+        text = self.retry("list", "--limit", 1000).stdout
+        for number in range(40):
+            self.assertIn(f"no task of the handler fax{number} runs", text)
+        self.assertNotIn("kinds of these tasks", text)
+        for number in range(40, 260):
+            self.task(handler=f"fax{number}", idempotency_key=f"f{number}")
+        self.assertIn("only the first 256 kinds of these tasks", self.retry("list", "--limit", 1000).stdout)
+
     def test_the_help_lists_the_actions(self):
         for words in (["--help"], ["list", "--help"]):
             text = self.retry(*words).stdout
@@ -336,6 +348,30 @@ class Deciding(RetryCase):
         self.assertEqual(self.row(other)[0], BLOCKED)
         self.assertEqual(self.read("unpark", "u ")["done"], 1)
         self.assertEqual(self.row(other)[0], WAITING)
+
+    def paste(self, hint, *more):
+        """Runs a command as the shell takes it."""
+        return subprocess.run(["sh", "-c", hint.replace("tallybox retry", f"{suite.BINARY} retry "
+                                                        f"--config {self.stack.ini}")
+                               + " ".join(more)], capture_output=True, text=True, timeout=60,
+                              check=True, env=suite.clean_environment()).stdout
+
+    def test_a_hint_is_a_command_that_the_shell_takes(self):
+        for number, key in enumerate(("plain/7", "two words", "it's; echo $HOME", "-x", "\u00e4 *",
+                                      "a\tb\x1b")):
+            with self.subTest(key=key):
+                self.stack.sql("DELETE FROM retry_task")
+                head, = self.key_of(key, PARKED)
+                done = self.retry("run-now", "--key", key, "--yes", expect=suite.FAILED)
+                hint = re.search(r"(tallybox retry unpark .*) continues its key", done.stderr)[1]
+                self.assertEqual("'" in hint, number not in (0, 5))
+                self.paste(hint)
+                self.assertIsNone(self.row(head))
+                head, = self.key_of(key, RUNNING)
+                self.key_of(key, QUEUED, biz_no="after")
+                done = self.retry("run-now", "--biz-no", "after", "--yes", expect=suite.FAILED)
+                hint = re.search(r"see (tallybox retry list .*)", done.stderr)[1]
+                self.assertEqual(json.loads(self.paste(hint, " --json"))["tasks"][0]["id"], head)
 
     def test_a_parked_key_drains_when_it_is_unparked(self):
         head, second, third = self.key_of("d", PARKED, QUEUED, QUEUED)

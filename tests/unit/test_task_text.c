@@ -114,6 +114,33 @@ static void long_keys_stay_whole_and_long_reasons_are_cut_between_characters(voi
     assert_true(out.len < 700);
 }
 
+static void a_word_for_the_shell_is_quoted_where_it_must_be(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *word;
+    } words[] = {{"order/4711", "order/4711"},
+                 {"a b", "'a b'"},
+                 {"a'b", "'a'\\''b'"},
+                 {"$HOME;`x`\\", "'$HOME;`x`\\'"},
+                 {"*", "'*'"},
+                 {"-x", "'-x'"},
+                 {"~x", "'~x'"},
+                 {"", "''"},
+                 {"\xe2\x82\xac", "'\xe2\x82\xac'"},
+                 {"a\tb", NULL},
+                 {"a\nb", NULL},
+                 {"a\x1b", NULL},
+                 {"a\xff", NULL}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        buf_reset(&out);
+        assert_int_equal(retry_text_put_word(&out, words[i].text), words[i].word != NULL);
+        assert_string_equal(buf_text(&out), words[i].word ? words[i].word : "");
+    }
+}
+
 static void a_task_is_one_json_object(void **state)
 {
     struct retry_view view = view_make();
@@ -164,6 +191,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_in_a_task_steers_the_terminal, setup, teardown),
         cmocka_unit_test_setup_teardown(
             long_keys_stay_whole_and_long_reasons_are_cut_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_word_for_the_shell_is_quoted_where_it_must_be, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_task_is_one_json_object, setup, teardown),
         cmocka_unit_test_setup_teardown(an_attempt_is_a_line_or_an_object, setup, teardown),
     };

@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* At most this many kinds of listed tasks are explained. */
-#define KINDS_MAX 16
+/* At most this many kinds of listed tasks are explained: each takes a query. */
+#define KINDS_MAX 256
 
 struct shown_kind {
     char group[RETRY_NAME_BYTES_MAX + 1];
@@ -33,6 +33,7 @@ struct task_list {
     const struct retry_handlers *handlers;
     struct shown_kind kinds[KINDS_MAX];
     size_t kind_count;
+    bool more_kinds; /* than are explained */
     bool json;
     bool ended;
     int64_t now_ms;
@@ -55,12 +56,15 @@ static void add_kind(struct task_list *task_list, const struct retry_view *view)
 {
     struct shown_kind kind = make_kind(view);
 
-    if (view->outcome || view->state != TASK_WAITING || task_list->kind_count == KINDS_MAX)
+    if (view->outcome || view->state != TASK_WAITING)
         return;
     for (size_t i = 0; i < task_list->kind_count; i++)
         if (memcmp(&task_list->kinds[i], &kind, sizeof(kind)) == 0)
             return;
-    task_list->kinds[task_list->kind_count++] = kind;
+    if (task_list->kind_count < KINDS_MAX)
+        task_list->kinds[task_list->kind_count++] = kind;
+    else
+        task_list->more_kinds = true;
 }
 
 /* Appends why no task of this handler runs, and returns true, if the program has no such handler.
@@ -104,6 +108,11 @@ static enum rc explain_kinds(struct db *db, struct task_list *task_list, struct 
 
     for (size_t i = 0; i < task_list->kind_count && rc == RC_OK; i++)
         rc = explain_kind(db, task_list->handlers, &task_list->kinds[i], &task_list->out, err);
+    if (task_list->more_kinds)
+        buf_print(&task_list->out,
+                  "only the first %d kinds of these tasks were checked for a reason to wait; list "
+                  "fewer with --group, --scene or --handler\n",
+                  KINDS_MAX);
     return rc;
 }
 

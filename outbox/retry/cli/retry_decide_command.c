@@ -266,11 +266,28 @@ struct explanation {
     struct buf text;
 };
 
-static void put_command(struct buf *out, const char *command, const char *key, const char *effect)
+/* A key that begins with "-" must not be taken as an option, and one that cannot be shown is named
+ * by its task. */
+static void put_unpark(struct buf *out, const struct retry_view *view, const char *effect)
 {
-    buf_text_put(out, command);
-    task_text_line(out, key ? key : "KEY");
+    const char *key = view->ordering_key ? view->ordering_key : "";
+
+    buf_text_put(out, key[0] == '-' ? "tallybox retry unpark -- " : "tallybox retry unpark ");
+    if (!task_text_word(out, key))
+        buf_print(out, "--id %" PRId64, view->id);
     buf_text_put(out, effect);
+}
+
+static void put_list(struct buf *out, const struct retry_view *view)
+{
+    struct buf key = {0};
+
+    if (view->ordering_key && task_text_word(&key, view->ordering_key))
+        buf_print(out, "tallybox retry list --key=%s", buf_text(&key));
+    else
+        buf_print(out, "tallybox retry list --group %s", view->group);
+    out->failed |= key.failed;
+    buf_done(&key);
 }
 
 /* What an operator can do about a task that the action does not change in its state. */
@@ -288,17 +305,17 @@ static enum rc explain_state(void *ctx, const struct retry_view *view, struct er
                                                       : "its attempt is under way");
         break;
     case TASK_QUEUED:
-        put_command(out, "it waits for an earlier task of its key, see tallybox retry list --key ",
-                    view->ordering_key, "");
+        buf_text_put(out, "it waits for an earlier task of its key, see ");
+        put_list(out, view);
         break;
     case TASK_WAITING:
         buf_print(out, "tallybox retry run-now %" PRId64 " makes it due", view->id);
         break;
     case TASK_PARKED:
-        put_command(out, "tallybox retry unpark ", view->ordering_key, " continues its key");
+        put_unpark(out, view, " continues its key");
         break;
     case TASK_BLOCKED:
-        put_command(out, "tallybox retry unpark ", view->ordering_key, " tries it again");
+        put_unpark(out, view, " tries it again");
         break;
     }
     return RC_OK;

@@ -54,6 +54,28 @@ void task_text_line(struct buf *out, const char *text)
     put_cell(out, text, ALL_COLUMNS, 0);
 }
 
+bool task_text_word(struct buf *out, const char *text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@%+=,-";
+
+    if (!utf8_prints(text, strlen(text)) || strpbrk(text, "\t\r\n"))
+        return false;
+    if (text[0] != '\0' && text[0] != '-' && text[strspn(text, plain)] == '\0') {
+        buf_text_put(out, text);
+        return true;
+    }
+    buf_char(out, '\'');
+    for (; *text; text++) {
+        if (*text == '\'')
+            buf_text_put(out, "'\\''");
+        else
+            buf_char(out, *text);
+    }
+    buf_char(out, '\'');
+    return true;
+}
+
 void task_text_head(struct buf *out, bool ended)
 {
     buf_print(out, "%8s  %-*s  %-9s  %5s  %-12s  %-*s  %s\n", "id", KIND_COLUMNS, "group/scene",

@@ -14,6 +14,10 @@
 /* Appends text as one printable line without its end. */
 void task_text_line(struct buf *out, const char *text);
 
+/* Appends text as one word of a shell's command line, quoted if needed. False: the text has
+ * characters that cannot be shown; nothing is appended. */
+bool task_text_word(struct buf *out, const char *text);
+
 /* Append the head of a list of tasks, and the line of one task. ended: the tasks are those of the
  * history. */
 void task_text_head(struct buf *out, bool ended);
