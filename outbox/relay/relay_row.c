@@ -174,6 +174,10 @@ struct bytes relay_row_id(const struct relay_row *row, char uuid[ID_TEXT_SIZE])
 
     if (is_printable_ascii(row->id) || row->id.len > ID_BYTES || row->id.len < len_min)
         return row->id;
+    /* The bytes of a UUID without its last blanks are no printable text, but by a chance of one in
+     * millions. */
+    if (row->id.len < ID_BYTES && is_printable(row->id))
+        return row->id;
     memset(id.bytes, ' ', ID_BYTES);
     memcpy(id.bytes, row->id.data, row->id.len);
     id_format(&id, uuid);

@@ -92,7 +92,8 @@ size_t relay_row_bytes(const struct relay_row *row);
 
 /* Returns the event id as it is published, borrowed from row or written into uuid: an id of 16
  * bytes that is not printable ASCII is a UUID in binary form and becomes its text; any other id
- * stays as it is. With id_padded up to four bytes may be missing at the end: they were blanks. */
+ * stays as it is. With id_padded up to four bytes may be missing at the end: they were blanks,
+ * unless the rest is printable text. */
 struct bytes relay_row_id(const struct relay_row *row, char uuid[ID_TEXT_SIZE]);
 
 /* Returns RC_OK when the key and the value of a record have together at most row_bytes_max bytes,

@@ -248,6 +248,32 @@ static void an_id_of_16_bytes_is_sent_as_the_text_of_a_uuid(void **state)
                         "[\"lane\",\"outbox\"]],\"timestampMs\":1772600767089}");
 }
 
+/* Such a text is no UUID that lost the blanks at its end. */
+static void a_short_text_in_a_char_column_stays_as_it_is(void **state)
+{
+    static const char *const ids[] = {"bestell\303\274ng", "gr\303\266\303\237e-0815",
+                                      "gr\303\266\303\237e-08154", "\342\202\254-0123456789",
+                                      "\360\237\230\200-0123456789"};
+    struct relay_row row = row_of();
+    char uuid[ID_TEXT_SIZE];
+
+    (void)state;
+    row.id_padded = true;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        struct bytes id;
+
+        row.id = text_of(ids[i]);
+        id = relay_row_id(&row, uuid);
+        assert_int_equal(id.len, strlen(ids[i]));
+        assert_memory_equal(id.data, ids[i], id.len);
+        assert_int_equal(relay_row_check(&row, INT64_MAX, NULL), RC_OK);
+    }
+    /* This one is, although it has the same length. */
+    row.id = (struct bytes){"\x01\x89\0\0\0\0\x70\0\x80\0\0\0", 12};
+    assert_int_equal(relay_row_id(&row, uuid).len, ID_TEXT_SIZE - 1);
+    assert_string_equal(uuid, "01890000-0000-7000-8000-000020202020");
+}
+
 /* The handler accepts no rowId. */
 static void an_id_that_is_not_printable_is_kept_for_the_operator(void **state)
 {
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(a_key_may_be_missing_or_empty),
         cmocka_unit_test(headers_that_make_no_record_stand_as_they_are),
         cmocka_unit_test(an_id_of_16_bytes_is_sent_as_the_text_of_a_uuid),
+        cmocka_unit_test(a_short_text_in_a_char_column_stays_as_it_is),
         cmocka_unit_test(an_id_that_is_not_printable_is_kept_for_the_operator),
         cmocka_unit_test(the_headers_of_the_relay_itself_are_bounded),
     };
