@@ -187,7 +187,7 @@ static char *merge_options(const char *below, const char *above)
     }
     if (json_is_object(more))
         json_object_update(all, more);
-    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    text = all ? json_dumps(all, RETRY_OPTIONS_JSON) : NULL;
     json_decref(all);
     json_decref(more);
     return text;

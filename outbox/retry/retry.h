@@ -27,6 +27,10 @@
 #define RETRY_PARAMS_BYTES_MAX ((size_t)16 << 20)
 #define RETRY_GROUP_DEFAULT "default"
 
+/* Flags of json_dumps() for the options of a task. With all 17 digits 0.1 would be
+ * 0.10000000000000001. */
+#define RETRY_OPTIONS_JSON (JSON_COMPACT | JSON_REAL_PRECISION(15))
+
 /* The owner of a group and of a task (retry_task.origin). */
 enum retry_owner {
     OWNER_CLIENT, /* an application, or a client of our API */

@@ -643,7 +643,7 @@ enum rc scene_options(const struct scene *scene, const char *options, size_t len
         return rc;
     both = json_copy(scene->options);
     if (both && json_object_update(both, own) == 0)
-        dump = json_dumps(both, JSON_COMPACT);
+        dump = json_dumps(both, RETRY_OPTIONS_JSON);
     json_decref(both);
     json_decref(own);
     if (!dump)

@@ -121,6 +121,13 @@ static void the_options_of_a_client_are_replaced_whole(void **state)
                 "{\"url\":\"b\",\"headers\":{\"x\":\"y\"}}");
 }
 
+static void a_number_keeps_its_digits(void **state)
+{
+    (void)state;
+    assert_edit("{\"topic\":\"t\",\"a\":0.1}", true, "{\"b\":[1.5,2.675,1e21,17]}", NULL,
+                "{\"topic\":\"t\",\"a\":0.1,\"b\":[1.5,2.675,1e21,17]}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +138,7 @@ int main(void)
         cmocka_unit_test(an_id_that_was_missing_can_be_given),
         cmocka_unit_test(what_is_no_header_or_option_is_refused),
         cmocka_unit_test(the_options_of_a_client_are_replaced_whole),
+        cmocka_unit_test(a_number_keeps_its_digits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

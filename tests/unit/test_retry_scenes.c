@@ -76,6 +76,20 @@ static void a_change_counts_also_without_a_new_version(void **state)
     assert_int_equal(kind->scene->policy.attempts_max, 4);
 }
 
+static void a_number_of_merged_options_keeps_its_digits(void **state)
+{
+    static const char own[] = "{\"b\": 2.675}";
+    struct kind *kind = kind_of("mail", 1);
+    struct buf scratch = {0};
+    const char *text;
+
+    (void)state;
+    read_row("{}", "{\"a\": 0.1}");
+    assert_int_equal(scene_options(kind->scene, own, strlen(own), &scratch, &text, NULL), RC_OK);
+    assert_string_equal(text, "{\"a\":0.1,\"b\":2.675}");
+    buf_done(&scratch);
+}
+
 static void rubbish_leaves_the_last_policy_for_those_in_flight(void **state)
 {
     struct kind *kind = kind_of("mail", 1);
@@ -228,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_scene_without_a_row_has_the_default_policy),
         TEST(a_change_counts_also_without_a_new_version),
+        TEST(a_number_of_merged_options_keeps_its_digits),
         TEST(rubbish_leaves_the_last_policy_for_those_in_flight),
         TEST(the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks),
         TEST(ever_new_names_evict_one_another),

@@ -105,7 +105,7 @@ static const struct attempt_result *run(struct fixture *fixture, const char *opt
     return &fixture->attempt;
 }
 
-static const char two[] = "{\"steps\": [{\"handler\": \"echo\", \"options\": {\"a\": 1}},"
+static const char two[] = "{\"steps\": [{\"handler\": \"echo\", \"options\": {\"a\": 0.1}},"
                           " {\"handler\": \"echo\", \"params\": \"result\", \"type\": \"x/y\"}]}";
 
 static void each_step_is_run_by_its_handler(void **state)
@@ -115,7 +115,7 @@ static void each_step_is_run_by_its_handler(void **state)
 
     assert_int_equal(attempt->end, ATTEMPT_DONE);
     assert_true(attempt->more_steps);
-    assert_string_equal(fixture->echo.seen, "3 {\"a\":1} k/0 mine text/plain");
+    assert_string_equal(fixture->echo.seen, "3 {\"a\":0.1} k/0 mine text/plain");
     assert_string_equal(buf_text(&fixture->result), "made");
     fixture->job.step_result = "made";
     fixture->job.step_result_len = 4;

@@ -136,7 +136,7 @@ static void a_word_for_the_shell_is_quoted_where_it_must_be(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         buf_reset(&out);
-        assert_int_equal(retry_text_put_word(&out, words[i].text), words[i].word != NULL);
+        assert_int_equal(task_text_word(&out, words[i].text), words[i].word != NULL);
         assert_string_equal(buf_text(&out), words[i].word ? words[i].word : "");
     }
 }

@@ -195,7 +195,7 @@ static enum rc edit_event(json_t *options, json_t *more, const json_t *headers, 
 
 static enum rc put_options(struct buf *out, const json_t *options, struct err *err)
 {
-    char *text = json_dumps(options, JSON_COMPACT);
+    char *text = json_dumps(options, RETRY_OPTIONS_JSON);
 
     buf_text_put(out, text ? text : "");
     free(text);

@@ -18,7 +18,7 @@ static enum rc read_options(struct step *step, const json_t *value, struct err *
 {
     if (value && !json_is_object(value))
         return err_fail(err, RC_REJECT, 0, "\"options\": a JSON object is expected");
-    step->options = value ? json_dumps(value, JSON_COMPACT) : strdup("{}");
+    step->options = value ? json_dumps(value, RETRY_OPTIONS_JSON) : strdup("{}");
     return step->options ? RC_OK : err_fail(err, RC_FATAL, 0, "no memory for a step");
 }
 
