@@ -22,26 +22,13 @@
 
 #include "common/buf.h"
 #include "common/config/settings.h"
+#include "common/db/error.h"
+#include "common/db/server.h"
 #include "common/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum db_code {
-    DB_DUPLICATE = 1062,
-    DB_NO_SUCH_COLUMN = 1054,
-    DB_LOCK_TIMEOUT = 1205,
-    DB_DEADLOCK = 1213,
-    DB_ACCESS_DENIED = 1045,             /* at the login: wrong account or password */
-    DB_ACCESS_DENIED_NO_PASSWORD = 1698, /* at the login: the account is not for passwords */
-    DB_NO_PRIVILEGE = 1142,              /* to a table */
-    DB_NO_SUCH_TABLE = 1146,
-    DB_NOWAIT = 3572,
-    DB_CANNOT_CONVERT = 3854, /* MySQL: text that is none in its character set */
-};
-
-enum db_kind { DB_MARIADB, DB_MYSQL };
 
 struct db;
 
@@ -62,13 +49,6 @@ enum rc db_borrow(struct db **db, void *mysql, struct err *err);
 /* Connects if need be. Other calls do it themselves outside a transaction; inside one a lost
  * connection is RC_RETRY and the transaction is over. */
 enum rc db_connect(struct db *db, struct err *err);
-
-/* The server of a connection, as text that can be compared, and the time of its start by its own
- * clock. */
-struct db_origin {
-    char server[256];
-    int64_t started_s;
-};
 
 /* Asked about each new connection before it is used; anything but RC_OK refuses it, and is what the
  * call that connected returns. */

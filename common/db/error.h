@@ -1,11 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Classifies the error numbers of MySQL and MariaDB, in this place only. Pure; any thread. */
+/* The error numbers of MySQL and MariaDB, and their classification, in this place only. Pure; any
+ * thread. */
 #ifndef COMMON_DB_ERROR_H
 #define COMMON_DB_ERROR_H
 
 #include "common/err.h"
 
 #include <stdbool.h>
+
+/* The numbers that callers compare with err->code. */
+enum db_code {
+    DB_DUPLICATE = 1062,
+    DB_NO_SUCH_COLUMN = 1054,
+    DB_LOCK_TIMEOUT = 1205,
+    DB_DEADLOCK = 1213,
+    DB_ACCESS_DENIED = 1045,             /* at the login: wrong account or password */
+    DB_ACCESS_DENIED_NO_PASSWORD = 1698, /* at the login: the account is not for passwords */
+    DB_NO_PRIVILEGE = 1142,              /* to a table */
+    DB_NO_SUCH_TABLE = 1146,
+    DB_NOWAIT = 3572,
+    DB_CANNOT_CONVERT = 3854, /* MySQL: text that is none in its character set */
+};
 
 /* Never RC_OK. text is the server's message: some numbers mean several things. */
 enum rc db_error_classify(unsigned code, const char *text);

@@ -6,17 +6,11 @@
 #define COMMON_DB_HANDLE_H
 
 #include "common/config/settings.h"
-#include "common/db/db.h"
+#include "common/db/server.h"
 #include "common/err.h"
 
 #include <mysql.h>
 #include <stdint.h>
-
-/* Properties that a server reports. */
-struct db_server {
-    enum db_kind kind;
-    uint64_t packet_bytes_max;
-};
 
 enum db_tls {
     DB_TLS_OFF,

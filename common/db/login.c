@@ -2,7 +2,7 @@
 #include "common/db/login.h"
 
 #include "common/config/secret_file.h"
-#include "common/db/db.h"
+#include "common/db/error.h"
 #include "common/hash.h"
 
 #include <inttypes.h>
