@@ -2,7 +2,7 @@
 #include "common/http/http.h"
 
 #include "common/http/connections.h"
-#include "common/http/request.h"
+#include "common/http/requests.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* A small HTTP/1.1 server on libmicrohttpd, for the API and the admin pages. It limits headers,
- * bodies, connections and time; a handler gets only complete requests. http_open() to http_close()
- * belong to one thread; the functions on a request belong to the owner of the request. */
+ * bodies, connections and time; a handler gets only complete requests, see request.h. http_open()
+ * to http_close() belong to one thread. */
 #ifndef COMMON_HTTP_HTTP_H
 #define COMMON_HTTP_HTTP_H
 
 #include "common/err.h"
 #include "common/http/guard.h"
+#include "common/http/request.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct http_server;
-struct http_request;
 
 struct http_config {
     const char *listen; /* address:port; port 0 = any free one */
@@ -54,28 +54,5 @@ void http_close(struct http_server *server);
 /* The port it listens on, and "http" or "https". */
 int http_port(const struct http_server *server);
 const char *http_scheme(const struct http_server *server);
-
-/* Borrowed until the answer; NULL: there is none. The path is decoded and has no query.
- * http_argument(): a decoded query parameter, the first of that name, "" for one without a value.
- * http_header(): the case of the name does not matter. */
-const char *http_method(const struct http_request *request);
-const char *http_path(const struct http_request *request);
-const char *http_argument(struct http_request *request, const char *name);
-const char *http_header(struct http_request *request, const char *name);
-/* The scopes of the request's token, or open_scopes where there are no tokens. */
-const struct http_scopes *http_scopes(const struct http_request *request);
-const void *http_body(const struct http_request *request, size_t *len);
-
-/* Calls on_argument for every query parameter, so that unknown ones can be refused. */
-void http_each_argument(struct http_request *request,
-                        void (*on_argument)(void *ctx, const char *name, const char *value),
-                        void *ctx);
-
-/* Adds one header to the answer, before http_answer(); the texts are copied. */
-void http_answer_header(struct http_request *request, const char *name, const char *value);
-
-/* Answers the request, once; the request must not be used afterwards. body is copied. */
-void http_answer(struct http_request *request, int status, const char *content_type,
-                 const void *body, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/http/request.h"
+#include "common/http/requests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
