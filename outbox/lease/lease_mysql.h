@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that stores leases (table relay_lease) and instances (table instance), by the clock
- * of the database. Only the lease renewer's thread uses it. */
+ * of the database. Only the lease thread (leases.h) uses it. */
 #ifndef OUTBOX_LEASE_LEASE_MYSQL_H
 #define OUTBOX_LEASE_LEASE_MYSQL_H
 

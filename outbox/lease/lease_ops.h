@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ops of the leases of lanes and shards: the interface through which the lease renewer keeps
+/* The ops of the leases of lanes and shards: the interface through which leases.c takes and renews
  * leases and reads those of other instances. An adapter fills the struct and decides nothing; flow
  * tests and the simulation fill it with a fake. One thread at a time uses a struct of ops. A call
  * blocks no longer than the time-outs of its adapter.

@@ -8,7 +8,8 @@
  * its heartbeat was sent, and therefore passes before the lease expires in the database. Mutant:
  * lease-believed.
  *
- * One thread calls all functions (the lease renewer), except where a function says "any thread". */
+ * One thread, the lease thread, calls all functions, except where a function says "any thread".
+ */
 #ifndef OUTBOX_LEASE_LEASES_H
 #define OUTBOX_LEASE_LEASES_H
 
@@ -27,7 +28,7 @@
 #define LEASES_INSTANCES_MAX 256
 
 /* The lease of one outbox table, or of one shard of the retry queue, as this process sees it. The
- * lease renewer writes all fields except idle, which the holder writes, and origin_lost, which any
+ * lease thread writes all fields except idle, which the holder writes, and origin_lost, which any
  * thread may set. Any thread may read the atomic fields. */
 struct leased {
     const char *name;            /* in the database: of the outbox table, or of the shard */

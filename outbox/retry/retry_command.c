@@ -10,6 +10,7 @@
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
+#include "outbox/retry/shard_leases.h"
 #include "outbox/retry/store/retry_mysql.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shard leases of a process with three handlers, on a store that gives every lease. */
-#include "outbox/retry/lease_renewer.h"
+#include "outbox/retry/shard_leases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,7 @@
 #include "outbox/retry/dispatcher.h"
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
+#include "outbox/retry/shard_leases.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_work.h"
