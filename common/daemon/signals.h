@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns SIGTERM and SIGINT into a stop, on a thread of its own, and sees that the stop ends: a
- * second signal, or a stop that takes too long, ends the process with a failure on the spot. That
- * is safe: every part is made to be killed. SIGHUP and whatever has to be done now and then are
- * handed on. Main thread only. */
+/* Turns SIGTERM and SIGINT into a stop, on a thread of its own. A second signal, or a stop that
+ * takes too long, ends the process at once with EXIT_FAILED; that is as safe as a kill. The thread
+ * also calls the functions of struct signals_chores. Only the main thread calls this module. */
 #ifndef COMMON_DAEMON_SIGNALS_H
 #define COMMON_DAEMON_SIGNALS_H
 

@@ -80,14 +80,15 @@ void notify_status(const struct notify *notify, const char *text)
 #define LOOK_MS 1000
 
 /* A shorter failure shows in the metrics; the log does not need it. */
-#define SAY_MS 3000
-#define SAY_AGAIN_MS 60000
+#define LOG_AFTER_MS 3000
+#define LOG_AGAIN_MS 60000
 
-/* While we wait at the gate the manager must not take us for a start that hangs. */
+/* Sent while the process waits for a server before its start, so that the manager does not treat
+ * the start as hanging. */
 #define GATE_EXTEND_US "30000000"
 
-/* The watchdog is fed this many times in its period. */
-#define FEEDS 4
+/* Notifications in one period of the watchdog. */
+#define NOTIFICATIONS 4
 
 void watch_init(struct watch *watch, const char *role, struct readiness *readiness,
                 const struct notify *notify, int64_t watchdog_ms)
@@ -99,39 +100,39 @@ void watch_init(struct watch *watch, const char *role, struct readiness *readine
     watch->watchdog_ms = watchdog_ms;
 }
 
-static void note_good(struct watch *watch, int64_t now_ms)
+static void record_ready(struct watch *watch, int64_t now_ms)
 {
-    if (watch->said)
+    if (watch->logged)
         log_event(LOG_INFO, "ready_again", "role=%s after_ms=%" PRId64, watch->role,
                   now_ms - watch->bad_since_ms);
     watch->bad = false;
-    watch->said = false;
+    watch->logged = false;
 }
 
-/* Is logged again while no other line tells each minute what the process waits for. */
-static void note_bad(struct watch *watch, const char *why, bool reminded, int64_t now_ms)
+/* Logs not_ready again each minute, unless another line tells what the process waits for. */
+static void record_not_ready(struct watch *watch, const char *why, bool reminded, int64_t now_ms)
 {
     struct err err = {0};
 
     if (!watch->bad)
         watch->bad_since_ms = now_ms;
     watch->bad = true;
-    if (reminded || !watch->said)
+    if (reminded || !watch->logged)
         watch->line_ms = now_ms;
-    if (now_ms - (watch->said ? watch->line_ms : watch->bad_since_ms) <
-        (watch->said ? SAY_AGAIN_MS : SAY_MS))
+    if (now_ms - (watch->logged ? watch->line_ms : watch->bad_since_ms) <
+        (watch->logged ? LOG_AGAIN_MS : LOG_AFTER_MS))
         return;
     err_set(&err, "%s", why);
-    if (watch->said)
+    if (watch->logged)
         log_error(LOG_WARN, "not_ready", &err, "role=%s lasts_ms=%" PRId64, watch->role,
                   now_ms - watch->bad_since_ms);
     else
         log_error(LOG_WARN, "not_ready", &err, "role=%s", watch->role);
-    watch->said = true;
+    watch->logged = true;
     watch->line_ms = now_ms;
 }
 
-static void tell_status(struct watch *watch, const struct health *health)
+static void send_status(struct watch *watch, const struct health *health)
 {
     const char *text = health->ready ? "ready" : health->why;
 
@@ -143,7 +144,7 @@ static void tell_status(struct watch *watch, const struct health *health)
 
 /* A process with a hanging worker cannot work and may hold locks or leases that others need.
  * Without notifications the service manager ends it. A stop has its own limit. */
-static void feed_manager(struct watch *watch, int64_t now_ms)
+static void notify_watchdog(struct watch *watch, int64_t now_ms)
 {
     char name[LOOP_NAME_SIZE];
 
@@ -151,21 +152,21 @@ static void feed_manager(struct watch *watch, int64_t now_ms)
         return;
     if (atomic_load(&watch->readiness->state) != READINESS_STOPPING &&
         loops_stuck(now_ms, watch->watchdog_ms, name)) {
-        if (!watch->starving)
+        if (!watch->withheld)
             log_event(LOG_ERROR, "watchdog_withheld", "role=%s loop=%s watchdog_ms=%" PRId64,
                       watch->role, name, watch->watchdog_ms);
-        watch->starving = true;
+        watch->withheld = true;
         return;
     }
-    if (watch->starving)
+    if (watch->withheld)
         log_event(LOG_WARN, "watchdog_resumed", "role=%s", watch->role);
-    watch->starving = false;
+    watch->withheld = false;
     notify_send(watch->notify, "WATCHDOG=1");
 }
 
 int64_t watch_step(struct watch *watch, int64_t now_ms)
 {
-    int64_t feed_ms = watch->watchdog_ms / FEEDS;
+    int64_t notify_ms = watch->watchdog_ms / NOTIFICATIONS;
     struct buf lines = {0};
     struct health health = {.out = &lines, .ready = true};
     enum readiness_state state = atomic_load(&watch->readiness->state);
@@ -176,10 +177,10 @@ int64_t watch_step(struct watch *watch, int64_t now_ms)
     if (state == READINESS_WAITING)
         notify_send(watch->notify, "EXTEND_TIMEOUT_USEC=" GATE_EXTEND_US);
     else if (health.ready)
-        note_good(watch, now_ms);
+        record_ready(watch, now_ms);
     else if (state == READINESS_RUNNING)
-        note_bad(watch, health.why, reminded, now_ms);
-    tell_status(watch, &health);
-    feed_manager(watch, now_ms);
-    return feed_ms > 0 && feed_ms < LOOK_MS ? feed_ms : LOOK_MS;
+        record_not_ready(watch, health.why, reminded, now_ms);
+    send_status(watch, &health);
+    notify_watchdog(watch, now_ms);
+    return notify_ms > 0 && notify_ms < LOOK_MS ? notify_ms : LOOK_MS;
 }
