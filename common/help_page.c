@@ -9,7 +9,7 @@
 
 #define PAGE_COLUMNS 80
 #define WORD_SIZE 32
-/* Lines with a long list of names cannot be stretched to the margin. */
+/* Aligns text to the left, because a line with a long list of names cannot be justified. */
 #define ROFF_RAGGED ".ad l\n"
 #define HELP_COLUMN 26 /* where the second column of an option list starts */
 
@@ -33,7 +33,8 @@ static const struct {
     {EXIT_UNAVAILABLE, "A database or broker could not be reached in time; try again."},
 };
 
-/* Words wrapped at PAGE_COLUMNS; lines after the first start at column `indent`. */
+/* Prints words, wrapped at PAGE_COLUMNS. The first line starts at `column`, the others at
+ * `indent`. */
 static void put_wrapped(const char *text, size_t column, size_t indent)
 {
     while (*text) {
@@ -59,7 +60,7 @@ static void put_wrapped(const char *text, size_t column, size_t indent)
     putchar('\n');
 }
 
-/* Two columns: the name and the help text. */
+/* Prints two columns: the name and the help text. */
 static void put_line(const char *name, const char *help)
 {
     int width = printf("  %s", name);
@@ -72,7 +73,7 @@ static void put_line(const char *name, const char *help)
     put_wrapped(help, HELP_COLUMN, HELP_COLUMN);
 }
 
-/* How a name and its explanation are printed. */
+/* Prints a name and its explanation. */
 typedef void (*put_pair)(const char *name, const char *help);
 
 static void put_settings(const char *sections, put_pair put)
@@ -188,7 +189,7 @@ static void put_upper(const char *text)
         putchar(*text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text == ' ' ? '-' : *text);
 }
 
-/* The first sentence, without its full stop. */
+/* Prints the first sentence without its full stop. */
 static void put_roff_first_sentence(const char *text)
 {
     char sentence[256];
@@ -250,7 +251,7 @@ static void print_man(const struct help_page *page)
     printf(".SH SEE ALSO\n.BR tallybox (1)\n");
 }
 
-/* The first word of each action: "scene" once for "scene list" and "scene set". */
+/* Prints the first word of each action, once: "scene" for "scene list" and "scene set". */
 static void put_action_words(const struct option_parse *parse)
 {
     for (size_t i = 0; i < parse->action_count; i++) {
@@ -300,7 +301,7 @@ void help_page_print(const struct help_page *page, enum help_form form)
     }
 }
 
-/* action: of the command, or NULL for the command's own page. */
+/* Runs --help=FORM of an action of the command, or of the command itself if action is NULL. */
 static void run_help(const struct command *command, const char *action, const char *form)
 {
     char name[WORD_SIZE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is generated from the table of commands and their tables of options: the page of --help, man
- * pages, and the completion of shells. Prints on standard output. Main thread. */
+/* Prints the pages of --help, the man pages and the completion script of a shell, from the table of
+ * commands and their tables of options. Writes to standard output. Main thread. */
 #ifndef COMMON_HELP_PAGE_H
 #define COMMON_HELP_PAGE_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 enum help_form {
-    HELP_TEXT, /* for people, at most 80 columns */
+    HELP_TEXT, /* for a terminal, at most 80 columns */
     HELP_MAN,  /* roff, with the macros of man(7) */
     /* One line: the first word of each action, all options, "|", the options that take a value. */
     HELP_WORDS,
@@ -24,14 +24,14 @@ struct help_page {
 
 void help_page_print(const struct help_page *page, enum help_form form);
 
-/* A subcommand, as main.c lists it. Its page comes from itself (--help=man, --help=words). */
+/* A subcommand, as main.c lists it. run() itself prints its page (--help=man, --help=words). */
 struct command {
     const char *name;
     const char *summary; /* one line for `tallybox --help` */
     /* argv[0] is the subcommand's name. Returns an enum exit_code. NULL: main.c runs it. */
     int (*run)(int argc, char **argv);
-    /* An action whose page has the options of all actions, if the command's own page has others;
-     * else NULL. The completion offers them after an action. */
+    /* The name of an action whose page lists the options of all actions of the command, for the
+     * completion after an action. NULL: the command's own page lists them. */
     const char *action;
 };
 

@@ -12,16 +12,16 @@
 
 #define LINE_BYTES 1024
 
-static _Atomic enum log_level log_floor = LOG_INFO;
+static _Atomic enum log_level lowest_level = LOG_INFO;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_init(enum log_level level)
 {
-    atomic_store_explicit(&log_floor, level, memory_order_relaxed);
+    atomic_store_explicit(&lowest_level, level, memory_order_relaxed);
 }
 
-/* Room for the newline is always kept, so a cut line still ends. */
+/* One byte is reserved for the newline, so a line that was cut still ends with one. */
 struct line {
     char text[LINE_BYTES];
     size_t len;
@@ -78,15 +78,15 @@ static void start_line(struct line *line, enum log_level level, const char *even
                level_names[level], event);
 }
 
-/* Values come from outside too (names, paths, other people's errors): none may begin a line of its
- * own or steer a terminal. */
+/* Some values come from outside (names, paths, error texts of servers). A control character in one
+ * of them could begin a new line or change the terminal, so it becomes a blank. */
 static void write_line(struct line *line)
 {
     for (size_t i = 0; i < line->len; i++)
         if ((unsigned char)line->text[i] < 0x20 || line->text[i] == 0x7f)
             line->text[i] = ' ';
     line->text[line->len++] = '\n';
-    /* A log that cannot be written has nowhere to complain. */
+    /* There is no other place to report that stderr cannot be written. */
     if (write(STDERR_FILENO, line->text, line->len) < 0)
         return;
 }
@@ -96,7 +96,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     struct line line;
     va_list args;
 
-    if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
+    if (level < atomic_load_explicit(&lowest_level, memory_order_relaxed))
         return;
     start_line(&line, level, event);
     if (*format)
@@ -113,7 +113,7 @@ void log_error(enum log_level level, const char *event, const struct err *err, c
     struct line line;
     va_list args;
 
-    if (level < atomic_load_explicit(&log_floor, memory_order_relaxed))
+    if (level < atomic_load_explicit(&lowest_level, memory_order_relaxed))
         return;
     start_line(&line, level, event);
     if (*format)

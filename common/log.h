@@ -9,7 +9,7 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* From now on lines below level are dropped. */
+/* Drops lines below level from now on. */
 void log_init(enum log_level level);
 
 /* Writes `time=... level=info event=<event> <format...>`. format has complete `key=value` pairs and
@@ -17,7 +17,8 @@ void log_init(enum log_level level);
 void log_event(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As log_event(), then ` err="<text>"` with quotes and control characters escaped. */
+/* As log_event(), then ` err="<text>"` with quotes and backslashes escaped. In the whole line
+ * control characters become blanks. */
 void log_error(enum log_level level, const char *event, const struct err *err, const char *format,
                ...) __attribute__((format(printf, 4, 5)));
 

@@ -46,7 +46,7 @@ enum rc singleton_mysql_check(const struct singleton_mysql *row,
 enum rc singleton_mysql_check_end(const struct singleton_mysql *row,
                                   const struct singleton_lease *lease, bool *held, struct err *err);
 
-/* Appends the WHERE that finds the row while the lease's owner has it. */
+/* Appends a WHERE clause that finds the row only while the lease's owner has it. */
 void singleton_mysql_put_where(const struct singleton_mysql *row,
                                const struct singleton_lease *lease);
 
@@ -54,7 +54,7 @@ void singleton_mysql_put_where(const struct singleton_mysql *row,
 void singleton_mysql_put_lease(const struct singleton_mysql *row,
                                const struct singleton_lease *lease);
 
-/* Gives the lease back before the job is finished. A failure is ignored: the lease then expires. */
+/* Releases the lease before the job is finished. A failure is ignored: the lease then expires. */
 void singleton_mysql_release(const struct singleton_mysql *row,
                              const struct singleton_lease *lease);
 

@@ -70,7 +70,7 @@ static enum rc take_group(struct http_scopes *scopes, const char *group, size_t 
     return RC_OK;
 }
 
-/* The error does not quote the word: it may be a second token by mistake. */
+/* The error does not quote the word, because it may be a token in the wrong place. */
 static enum rc take_scope(struct http_scopes *scopes, const char *word, size_t len, struct err *err)
 {
     static const char tasks[] = "tasks:";

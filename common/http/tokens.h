@@ -19,7 +19,7 @@
 #define HTTP_SCOPE_GROUPS_MAX 16
 #define HTTP_SCOPE_GROUP_SIZE 65
 
-/* A token goes through four places: tokens.c parses its scopes, guard.c finds it by the request's
+/* A token is checked in four places: tokens.c parses its scopes, guard.c finds it by the request's
  * header, api.c compares its scopes with the route's (api_routes.h), and api_tasks.c compares its
  * groups with the task's. */
 enum http_scope {
@@ -49,13 +49,13 @@ struct http_tokens {
  * is refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);
 
-/* Whether the digest is one of the tokens; *place: its index. Takes the same time for every digest
- * and every index. */
+/* Returns whether the digest is that of a token, and sets *place to the index of the token. Takes
+ * the same time for every digest and every index. */
 bool http_tokens_match(const struct http_tokens *tokens,
                        const unsigned char digest[HTTP_TOKEN_DIGEST_SIZE], size_t *place);
 
-/* header: the value of Authorization, or NULL. True: it is "Bearer " and one of the tokens, whose
- * scopes are *scopes. */
+/* header: the value of the header Authorization, or NULL. Returns whether it is "Bearer TOKEN" with
+ * one of the tokens, and sets *scopes to the scopes of that token. */
 bool http_tokens_allow(const struct http_tokens *tokens, const char *header,
                        struct http_scopes *scopes);
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A partition in the fetching step: it is assigned, claimed, sought, and then read.
- * Decides the order of these stages and how long to wait between them. Used by the fetching step
- * only, except for the fields that struct holding shares. */
+/* The state of one partition in the fetching step. Kafka assigns the partition, an applier claims
+ * it in the database, the stream seeks to the claimed offset, and then records are read. Decides
+ * when the next of these steps is due. A batch is `whole` if it keeps the bytes of the votes'
+ * records (batch.h). Only the fetching step uses this module, except for the fields that struct
+ * holding shares. */
 #ifndef CONSUMER_INGEST_PART_H
 #define CONSUMER_INGEST_PART_H
 
@@ -16,7 +18,7 @@ enum part_state {
     PART_IDLE,     /* not assigned to this process */
     PART_WAITING,  /* assigned; to be claimed at retry_ms */
     PART_CLAIMING, /* the claim is with the applier */
-    PART_CLAIMED,  /* to be sought to position at retry_ms */
+    PART_CLAIMED,  /* claimed; the stream must seek to position at retry_ms */
     PART_RUNNING,  /* records are read and applied */
 };
 
@@ -27,7 +29,7 @@ struct part {
     char topic[TOPIC_SIZE];
     enum part_state state;
     void *handle; /* of the stream */
-    size_t link;
+    size_t link;  /* index of the applier */
     int64_t retry_ms;
     int64_t since_ms;   /* when the state began */
     int64_t position;   /* the next record to read */
@@ -41,9 +43,9 @@ struct part {
     char topic_id[TOPIC_ID_SIZE]; /* the broker's id at the claim; "": unknown */
     /* of the last claim; next_offset moves with the applied batches */
     struct progress_row row;
-    /* Batches of this claim share no transaction, because a content is held or a vote up to
-     * whole_until may become held. Constant until the next claim, because pending batches must be
-     * of one kind. */
+    /* The batches of this claim are whole, because a content is held, or because a vote below
+     * whole_until may become held. Constant until the next claim, because all pending batches must
+     * be whole or none. */
     bool whole;
     int64_t whole_until;
     struct job claim;
@@ -52,7 +54,7 @@ struct part {
     int64_t filling_ms;             /* when its first record was added */
     unsigned sent;                  /* number of batches with the applier */
     int64_t sent_ms[PART_SENT_MAX]; /* record time of the first record in each, oldest first */
-    /* an operator must act; the partition is claimed again from time to time */
+    /* an operator must act; meanwhile the partition is claimed again every 10 s */
     bool stopped;
     struct err reason; /* why it is stopped */
     int64_t well_ms;   /* when it last moved or had no lag */
@@ -79,18 +81,18 @@ void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms);
  * true if err differs from the reason before. */
 bool part_stop(struct part *part, const struct err *err, int64_t now_ms);
 
-/* The partition works. True if it was stopped before. */
+/* Records that the partition works. Returns whether it was stopped before. */
 bool part_recovered(struct part *part);
 
-/* Takes in a finished claim. Invariant C4: reading begins at the offset in row. RC_REJECT: the row
- * belongs to a deleted topic of the same name. */
+/* Records the result of a claim. Invariant C4: reading begins at the offset in row. RC_REJECT: the
+ * row belongs to a deleted topic of the same name. */
 enum rc part_claimed(struct part *part, const struct progress_row *row, int64_t now_ms,
                      struct err *err);
 
-/* Records up to next_offset must be read again, into whole batches. */
+/* Reads the records below next_offset again, into whole batches. */
 void part_read_whole(struct part *part, int64_t next_offset, int64_t now_ms);
 
-/* Whether everything that had to be read into whole batches is applied. */
+/* Returns whether all records below whole_until are applied. */
 bool part_is_past(const struct part *part);
 
 /* part_hear() records whether a read returned records; part_is_quiet() tells whether reads have
@@ -120,12 +122,12 @@ enum rc part_check_epoch(const struct part *part, int32_t leader_epoch, struct e
 /* RC_REJECT: the topic no longer has the id of the claim. Unknown ids are accepted. */
 enum rc part_check_topic(const struct part *part, const char *topic_id, struct err *err);
 
-/* Record that a batch was given to the applier, and that it returned. */
+/* Record that a batch was passed to the applier, and that it returned. */
 void part_sent(struct part *part, int64_t oldest_ms);
 void part_returned(struct part *part);
 
-/* Returns the age of the oldest record that is not applied. If none of the records in the lag was
- * read yet, or the lag is unknown, returns the time since the partition last moved. */
+/* Returns the age of the oldest record that is not applied. If no such record was read yet, or the
+ * lag is unknown, returns the time since the partition last moved or had no lag. */
 int64_t part_age_ms(struct part *part, int64_t lag, int64_t wall_ms, int64_t now_ms);
 
 #endif

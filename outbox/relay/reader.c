@@ -12,14 +12,14 @@
 
 #define GAPS_PER_MS 100
 #define GAPS_WAIT_MS_MAX 50
+/* Interval of the queries for the metrics of the table, also of a lane whose lease is not held. */
 #define LOOK_EVERY_MS 1000
-/* Interval of a lane whose lease is not held. */
-#define LOOK_REST_MS 5000
-/* A read that passes many deleted rows is costly, so the reader then pauses for LOOK_PART times its
- * duration. The pause is limited, because the server may have been slow for another reason. The
- * limit is below the default of admin.stale_ms: with a longer pause, a row that another relay has
- * published in the meantime would make this relay unready. */
-#define LOOK_PART 1000
+#define LOOK_WITHOUT_LEASE_MS 5000
+/* A read that passes many deleted rows is costly, so the reader then pauses for LOOK_PAUSE_FACTOR
+ * times its duration. The pause is limited, because the server may have been slow for another
+ * reason. The limit is below the default of admin.stale_ms: with a longer pause, a row that another
+ * relay has published in the meantime would make this relay unready. */
+#define LOOK_PAUSE_FACTOR 1000
 #define LOOK_PAUSE_MS_MAX 30000
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 5000
@@ -33,8 +33,8 @@
 /* While gaps are open, one part in GAP_SHARE of a batch is reserved for their rows. */
 #define GAP_SHARE 8
 
-/* Removes the rows of a block from the window and returns the block to the sender. Lowers *lowest,
- * or reread_from, to the lowest of them. */
+/* Removes the rows of a block from the window and returns the block to the sender. If the rows have
+ * to be read again, lowers reread_from to the lowest of them, otherwise *lowest. */
 static void release_block_rows(struct reader *reader, struct seqs *block, int64_t *lowest)
 {
     if (block->reread)
@@ -104,7 +104,8 @@ static enum rc read_oldest_and_newest(struct reader *reader, int64_t from, int64
     reader->oldest_seq = look->oldest_seq;
     reader->has_rows = look->oldest_seq > 0;
     reader->oldest_ms = now_ms - look->oldest_age_ms;
-    /* The age of a row with a creation time in the future counts from when it was first seen. */
+    /* If the creation time of the row is in the future, its age counts from when the reader first
+     * saw the row. */
     if (reader->oldest_ms > reader->oldest_seen_ms)
         reader->oldest_ms = reader->oldest_seen_ms;
     return rc;
@@ -146,7 +147,8 @@ static void report_row_below_cursor(struct reader *reader, int64_t seq)
 
 static int64_t look_pause_ms(int64_t took_ms)
 {
-    return took_ms < LOOK_PAUSE_MS_MAX / LOOK_PART ? LOOK_PART * took_ms : LOOK_PAUSE_MS_MAX;
+    return took_ms < LOOK_PAUSE_MS_MAX / LOOK_PAUSE_FACTOR ? LOOK_PAUSE_FACTOR * took_ms
+                                                           : LOOK_PAUSE_MS_MAX;
 }
 
 /* Searches for rows below the cursor that were never read, when there is no row above it. A full
@@ -180,7 +182,7 @@ static void look_for_restart(struct reader *reader, int64_t oldest_seq, int64_t 
 }
 
 /* Runs also while the sender holds the reader, because the age of the oldest row must grow. The
- * number of rows above the cursor is estimated by their seqs: they were not read yet. */
+ * rows above the cursor were not read yet: their number is estimated from their seqs. */
 static void update_row_metrics(struct reader *reader, int64_t now_ms)
 {
     struct relay_metrics *metrics = reader->lane->metrics;
@@ -221,13 +223,15 @@ static int64_t record_failure(struct reader *reader, int64_t now_ms, enum rc rc,
     return wait_ms < LOOK_EVERY_MS ? wait_ms : LOOK_EVERY_MS;
 }
 
-/* The lane holds no row, so rows of the present database may be read, whichever it is. */
+/* Accepts the database that the source is connected to now. That is safe because the lane holds no
+ * row of another database. */
 static enum rc begin_source(struct reader *reader, struct err *err)
 {
     return reader->source.begin ? reader->source.begin(reader->source.ctx, err) : RC_OK;
 }
 
-/* Updates the metrics of a lane whose lease is not held: its holder may be dead, or it has none. */
+/* Updates the metrics of a lane whose lease this process does not hold, because the holder may be
+ * dead. */
 static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
 {
     struct source_look look = {0};
@@ -236,7 +240,7 @@ static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
     if (now_ms >= reader->look_at_ms) {
         int64_t from_ms = lane_now(reader->lane, now_ms);
 
-        reader->look_at_ms = now_ms + LOOK_REST_MS;
+        reader->look_at_ms = now_ms + LOOK_WITHOUT_LEASE_MS;
         if (read_oldest_and_newest(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
             condition_ok(&reader->lane->reading, now_ms);
             /* This read has no lower bound, so it may have passed many deleted rows. */
@@ -248,8 +252,8 @@ static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
     update_age_metric(reader, now_ms);
 }
 
-/* Runs while the lease is not held, or was taken with a new epoch. The state of the old lease is
- * dropped; reading starts when every row and batch has returned. */
+/* Ends reading under the old lease. Once every row and batch has returned, begins reading under the
+ * new lease, if this process has one. */
 static int64_t change_lease(struct reader *reader, int64_t epoch, int64_t now_ms)
 {
     struct lane *lane = reader->lane;

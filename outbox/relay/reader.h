@@ -11,8 +11,8 @@
  *
  * A full scan sets the cursor to zero every full_scan_ms. It finds rows in gaps that were closed
  * too early, and rows that were left in the table. After a failure the cursor returns to the lowest
- * row that the sender returned undecided. The reader skips rows that are in the window. `scan`
- * counts the full scans.
+ * row that the sender returned without a known result. The reader skips rows that are in the
+ * window. `scan` counts the full scans.
  *
  * After TRUNCATE or a lowered AUTO_INCREMENT the table assigns seqs below the cursor a second time.
  * If the table's next value is not above the highest seq read, the whole lane starts again
@@ -52,15 +52,15 @@ struct reader {
     int64_t high;        /* highest seq read: above it a missing seq is a new gap */
     int64_t reread_from; /* lowest row to read again at once, or INT64_MAX */
     int64_t left_from;   /* lowest row left in the table by this full scan, or INT64_MAX */
-    uint64_t scan;
-    int64_t scan_end; /* the full scan ends when the cursor reaches it; 0: none runs */
+    uint64_t scan;       /* number of the full scan */
+    int64_t scan_end;    /* the full scan ends when the cursor reaches it; 0: none runs */
     int64_t full_scan_at_ms;
     size_t ranges_max; /* READER_RANGES_MAX, or fewer in tests */
     size_t rows_next;  /* rows to read with the next statement; see adapt_rows_next() */
 
     int64_t busy_ms;    /* when the last batch was passed to the sender */
     int64_t look_at_ms; /* when to update the metrics of the table again */
-    int64_t look_from;  /* Invariant: no row that the reader knows of lies below */
+    int64_t look_from;  /* Invariant: the reader knows of no row below it */
     int64_t low_at_ms;  /* when to search again for rows below all known ones */
     bool has_rows;      /* the last read of the metrics found a row in the table */
     int64_t oldest_ms;  /* creation time of the oldest row, local clock */

@@ -42,43 +42,46 @@ struct destination {
     int64_t opened_ms;
     int64_t return_ms; /* when the last task that was put off is due again */
     char why[256];     /* the last failure */
-    atomic_bool open;  /* or half-open */
+    atomic_bool open;  /* the breaker is open or half-open */
     size_t in_flight;
     struct destination *next;                    /* in its chain */
-    struct destination *used_before, *used_then; /* among those with nothing in flight */
+    struct destination *used_before, *used_then; /* neighbours in the list of idle destinations */
 };
 
 struct destinations {
     struct destination *chains[DESTINATIONS_CHAINS];
-    struct destination *idle_first, *idle_last; /* by the time of their last use */
+    /* those without tasks in flight, by the time of their last use */
+    struct destination *idle_first, *idle_last;
     size_t idle_count;
     size_t open_count;
 };
 
-/* A zeroed struct destinations is one without any. */
+/* Frees all destinations. A zeroed struct destinations has none. */
 void destinations_done(struct destinations *destinations);
 
-/* Made when it is new; it stays until destinations_leave(). NULL: no memory. */
+/* Returns the destination of this name, which it creates if necessary, and counts a task in flight
+ * there until destinations_leave(). NULL: no memory. */
 struct destination *destinations_use(struct destinations *destinations, const char *name,
                                      size_t len);
 void destinations_leave(struct destinations *destinations, struct destination *destination);
 
-/* Returns whether a task may be sent there now. *probe: it is the probe of a half-open breaker. */
+/* Returns whether a task may be sent there now, and sets *probe if the task is the probe of a
+ * half-open breaker. */
 bool destination_passes(struct destination *destination, int64_t now_ms, bool *probe);
-/* For how long a task that did not pass is put off. */
+/* Returns for how long a task that did not pass is put off. */
 int64_t destination_put_off_ms(struct destination *destination, int64_t now_ms);
 
-/* The outcome of an attempt; both log a change of the breaker. random_bits choose how
- * long the breaker stays open. */
+/* Record the outcome of an attempt, and log a change of the breaker. random_bits choose how long
+ * the breaker stays open. */
 void destinations_failed(struct destinations *destinations, struct destination *destination,
                          const struct err *err, int64_t now_ms, uint64_t random_bits);
 void destinations_worked(struct destinations *destinations, struct destination *destination,
                          int64_t now_ms);
-/* A probe had no result: the next task is the probe. */
+/* Records that a probe had no result: the next task is the probe. */
 void destination_learned_nothing(struct destination *destination);
 
-/* The destination whose breaker opened first and has not been closed since; NULL: all are closed.
- */
+/* Returns the destination whose breaker has been open or half-open for the longest time; NULL: all
+ * are closed. */
 const struct destination *destinations_find_open(const struct destinations *destinations);
 
 #endif
