@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the consumer makes of a Kafka record: decides whether it is a vote or dead, and why, and
- * writes its headers as dead_record stores them. Pure functions; any thread may call them. */
+/* Decides whether a Kafka record is a vote, or dead because it can never be applied, and why;
+ * writes its headers in the form of dead_record. held.h decides which votes are dead because the
+ * database refuses them. Pure functions; any thread may call them. */
 #ifndef CONSUMER_INGEST_RECORD_H
 #define CONSUMER_INGEST_RECORD_H
 

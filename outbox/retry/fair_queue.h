@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In a list that begins and ends with its head. */
+/* An entry of a circular list, or its head. */
 struct fair_link {
     struct fair_link *next;
     struct fair_link *prev;
@@ -65,29 +65,30 @@ struct fair_queue {
     size_t waiting;
 };
 
-/* For at most tasks_max tasks that wait or are on a thread. RC_FATAL: no memory. */
+/* Allocates a queue for at most tasks_max tasks that wait or are on a thread. RC_FATAL: no memory.
+ */
 enum rc fair_queue_init(struct fair_queue *queue, size_t tasks_max, size_t threads,
                         struct err *err);
-/* A zeroed queue may be released, too. */
+/* Frees the memory. A zeroed queue is allowed. */
 void fair_queue_done(struct fair_queue *queue);
 
-/* A scene lives at least as long as a task of it is in the queue or on a thread. */
+/* Initialises a scene. It must stay valid while a task of it is in the queue or on a thread. */
 void fair_scene_init(struct fair_scene *scene);
 
 /* Adds a waiting task. The pointer destination only identifies the destination. */
 void fair_queue_put(struct fair_queue *queue, struct fair_scene *scene, const void *destination,
                     struct fair_task *task);
 
-/* For a free thread: the task that it runs, until fair_queue_end(). NULL: none may run now. */
+/* Takes the task that a free thread runs until fair_queue_end(). NULL: no task may run now. */
 struct fair_task *fair_queue_take(struct fair_queue *queue);
 
-/* The thread that took the task is free again. */
+/* Records that the thread that took the task is free again. */
 void fair_queue_end(struct fair_queue *queue, struct fair_task *task);
 
-/* Any task that waits; NULL: none does. */
+/* Returns any task that waits; NULL: none does. */
 struct fair_task *fair_queue_first(const struct fair_queue *queue);
 
-/* A task that waits does so no more. */
+/* Removes a task that waits. */
 void fair_queue_remove(struct fair_queue *queue, struct fair_task *task);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes HTTP calls with libcurl: certificates checked, no redirects, no proxies, no cookies, the
- * answer bounded. Which host may be called is decided before. Each worker has connections of its
- * own, which are used again; one call at a time for each. */
+ * answer bounded. The caller has checked that the host may be called. Each worker has connections
+ * of its own, which it uses again, and makes one call at a time. */
 #ifndef OUTBOX_RETRY_HANDLERS_CALL_HTTP_H
 #define OUTBOX_RETRY_HANDLERS_CALL_HTTP_H
 
@@ -21,7 +21,7 @@ struct call {
     const char *method;
     const char *url;
     const char *origin;         /* for error texts: the rest may hold secrets */
-    const char *const *headers; /* "Name: value", */
+    const char *const *headers; /* each "Name: value" */
     size_t header_count;
     const void *body; /* NULL: none */
     size_t body_len;
@@ -42,15 +42,15 @@ struct call_answer {
     int64_t retry_after_ms; /* 0: it names no time */
 };
 
-/* Connects nowhere. RC_FATAL: the CA's file cannot be read, or libcurl cannot be used. Borrows
+/* Makes no connection. RC_FATAL: the CA's file cannot be read, or libcurl cannot be used. Borrows
  * settings and stop. */
 enum rc caller_open(struct caller **caller, const struct settings *settings, struct stop *stop,
                     size_t workers, struct err *err);
 void caller_close(struct caller *caller);
 
-/* body gets the body of the answer; a body that is longer than its limit marks it as failed, and
- * the rest is not read. Unless the result is CALL_ANSWERED the server may have executed the call
- * nevertheless. */
+/* Appends the body of the answer to body. If it is longer than the limit of body, body becomes
+ * failed and the rest is not read. If the result is not CALL_ANSWERED, the server may have executed
+ * the call nevertheless. */
 enum call_end caller_call(struct caller *caller, size_t worker, const struct call *call,
                           struct call_answer *answer, struct buf *body, struct err *err);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The handler `http`: calls a host of retry.http_hosts with the task's params as the body. The
- * body of the answer is the result of the step. The status decides whether the attempt succeeded,
- * the header Retry-After delays the next attempt, and tallybox-no-retry ends the task. The options
- * of a task are
+ * body of the answer is the result of the step. The option `ok` lists the statuses with which the
+ * attempt succeeded. Any other status is a failure whose class policy.c decides: the rules of the
+ * scene, then default_rules. The header Retry-After delays the next attempt, and tallybox-no-retry
+ * ends the task. The options of a task are
  *
  *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
  *      "timeout": "10s", "ok": "200-299,409"}
@@ -31,7 +32,7 @@ struct json_t;
 struct http_url {
     const char *text;
     char origin[HTTP_ORIGIN_SIZE]; /* "https://name:443", in lower case */
-    const char *host;              /* in origin: the name, */
+    const char *host;              /* the name, inside origin */
     size_t host_len;
     int port;
     int scheme_port; /* 80 or 443 */
@@ -61,16 +62,17 @@ struct http_options {
 enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
 void http_options_done(struct http_options *options);
 
-/* Is the host in the list, as retry.http_hosts is kept? */
+/* Returns whether the host is in the list, which has the form of retry.http_hosts. */
 bool http_is_allowed(const char *list, const struct http_url *url);
 
-/* Does the status mean that it is done? */
+/* Returns whether the attempt succeeded with this status. */
 bool http_is_ok(const struct http_options *options, int status);
 
-/* The task's own header of that name, in any case; NULL: it has none. */
+/* Returns the value of the header that the task's options name, ignoring case; NULL: they have no
+ * such header. */
 const char *http_own_header(const struct http_options *options, const char *name);
 
-/* What begins no line and ends none. */
+/* Returns whether text can be the value of a header: it has no control character. */
 bool http_is_header_value(const char *text);
 
 /* Appends any text; each byte that is not visible ASCII becomes %XX. */
