@@ -20,7 +20,7 @@ static const struct event events[] = {
     /* Every role. */
     {"starting", "info", "The process begins; it names its version and instance.", ""},
     {"started", "info", "All roles of the process work.", ""},
-    {"start_failed", "error", "A role cannot start: a wrong setting, a missing right or table.",
+    {"start_failed", "error", "A role cannot start: a wrong setting, a missing privilege or table.",
      "correct what `err` names"},
     {"start_stalled", "error", "The start does not end; often memory or threads are missing.",
      "raise the limits of the process"},

@@ -71,8 +71,8 @@ static const struct meaning meanings[] = {
     {1153, RC_REJECT, true},
     {2020, RC_REJECT, true},
 
-    /* Our settings, rights or tables are not what they have to be. */
-    {1044, RC_FATAL, false}, /* no right to the database */
+    /* The settings, privileges or tables of tallybox are wrong. */
+    {1044, RC_FATAL, false}, /* no privilege on the database */
     {1045, RC_FATAL, false}, /* wrong user or password */
     {1046, RC_FATAL, false}, /* no database chosen */
     {1049, RC_FATAL, false}, /* no such database */
@@ -94,11 +94,11 @@ static const struct meaning meanings[] = {
     {1115, RC_FATAL, false}, /* no such character set */
     {1130, RC_FATAL, false}, /* this host may not connect */
     {1131, RC_FATAL, false}, /* anonymous */
-    {1132, RC_FATAL, false}, /* no right to change passwords */
+    {1132, RC_FATAL, false}, /* no privilege to change passwords */
     {1136, RC_FATAL, false}, /* column count differs */
     {1141, RC_FATAL, false}, /* no such grant */
-    {1142, RC_FATAL, false}, /* no right to the table */
-    {1143, RC_FATAL, false}, /* no right to the column */
+    {1142, RC_FATAL, false}, /* no privilege on the table */
+    {1143, RC_FATAL, false}, /* no privilege on the column */
     {1146, RC_FATAL, false}, /* no such table */
     {1149, RC_FATAL, false}, /* syntax */
     {1193, RC_FATAL, false}, /* no such variable */
@@ -118,7 +118,7 @@ static const struct meaning meanings[] = {
     {1305, RC_FATAL, false}, /* no such function */
     {1347, RC_FATAL, false}, /* not the right kind of object */
     {1356, RC_FATAL, false}, /* broken view */
-    {1370, RC_FATAL, false}, /* no right to the routine */
+    {1370, RC_FATAL, false}, /* no privilege on the routine */
     {1467, RC_FATAL, false}, /* AUTO_INCREMENT used up */
     {1503, RC_FATAL, false}, /* unique key without the partition column */
     {1524, RC_FATAL, false}, /* login plugin not loaded */
@@ -280,9 +280,9 @@ bool db_error_lacks_privilege(unsigned code)
 }
 
 /* Appends what to do for a user that lacks a privilege. */
-static void put_right(char *out, size_t size, unsigned code, const char *text)
+static void put_privilege(char *out, size_t size, unsigned code, const char *text)
 {
-    static const char see[] = "`tallybox migrate grants` prints the rights of each role";
+    static const char see[] = "`tallybox migrate grants` prints the privileges of each role";
     char grant[320];
 
     out[0] = '\0';
@@ -294,9 +294,9 @@ static void put_right(char *out, size_t size, unsigned code, const char *text)
 
 enum rc db_error_report(struct err *err, unsigned code, const char *place, const char *text)
 {
-    char right[400];
+    char privilege[400];
 
-    put_right(right, sizeof(right), code, text);
+    put_privilege(privilege, sizeof(privilege), code, text);
     return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)%s", place,
-                    (int)find_text_len(text), text, code, right);
+                    (int)find_text_len(text), text, code, privilege);
 }

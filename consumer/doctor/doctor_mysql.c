@@ -115,7 +115,7 @@ static enum rc read_grants(struct doctor_database *database, struct db *db, stru
     return rc;
 }
 
-/* The account may have no right to the history; then all tables count. */
+/* The account may have no privilege on the history; then all tables count. */
 static void read_scope(struct doctor_database *database, struct db *db)
 {
     int64_t left_out = 0;

@@ -291,7 +291,7 @@ void grants_put(struct buf *out, const struct settings *settings, bool outbox_on
 }
 
 /* Two statements that change nothing: the first tells what is missing, the second then ends the
- * client with an error, before the account exists or has a part of its rights. */
+ * client with an error, before the account exists or has a part of its privileges. */
 static void put_guard(struct buf *out, const struct walk *walk, bool outbox_only)
 {
     const char *database = walk->target->settings->database;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The rights each role's account needs, as SQL: schema/migrate/grants.sql with the names of this
- * installation's databases and lanes. Pure; any thread. */
+/* The privileges that the account of each role needs, as SQL: schema/migrate/grants.sql with the
+ * names of this installation's databases and lanes. Pure; any thread. */
 #ifndef SCHEMA_MIGRATE_GRANTS_H
 #define SCHEMA_MIGRATE_GRANTS_H
 

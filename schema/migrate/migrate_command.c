@@ -230,7 +230,7 @@ static const struct option_action option_actions[ACTION_COUNT] = {
     [ACTION_BASELINE] = {"baseline", "",
                          "records tables that are in place already as made by the migrations"},
     [ACTION_GRANTS] = {"grants", "",
-                       "prints the rights that the account of each role needs, as SQL"},
+                       "prints the privileges that the account of each role needs, as SQL"},
 };
 
 /* How an action runs on a database. grants needs none. */

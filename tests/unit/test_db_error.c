@@ -175,9 +175,9 @@ static void a_missing_right_is_named_as_its_grant(void **state)
         {1143, "UPDATE command denied to user 'u'@'h' for column 'votes' in table 'remark'",
          "(1143): it lacks GRANT UPDATE (votes) ON remark; "},
         {1142, "SELECT with locking clause command denied to user 'u'@'h' for table 'remark'",
-         "(1142): `tallybox migrate grants` prints the rights of each role"},
+         "(1142): `tallybox migrate grants` prints the privileges of each role"},
         {1044, "Access denied for user 'u'@'h' to database 'd'",
-         "(1044): `tallybox migrate grants` prints the rights of each role"},
+         "(1044): `tallybox migrate grants` prints the privileges of each role"},
     };
     struct err err = {0};
 

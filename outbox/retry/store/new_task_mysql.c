@@ -164,7 +164,7 @@ static void put_insert(struct append *append)
     buf_text_put(&append->sql,
                  "INSERT INTO retry_task (next_at, task_group, scene, handler, ordering_key, "
                  "idempotency_key, biz_no, options, params, params_type, parent_id");
-    /* An application has no right to name it. */
+    /* An application has no privilege on the column. */
     buf_text_put(&append->sql, append->origin != OWNER_CLIENT ? ", origin) VALUES " : ") VALUES ");
 }
 
