@@ -10,7 +10,7 @@ import sys
 SERVE_ONE = "one vote a commit on one connection"
 SERVE_MANY = "100 votes a commit on one connection"
 
-# What a case is called, and what it is held against. Cases of a name are printed in this order.
+# What a case is called, and what it is compared with. Cases of a name are printed in this order.
 NAMES = (
     (r"relay", "relay: 1 M rows published and deleted", "librdkafka alone"),
     (r"relay_plain", "the same, and its ceiling, without CloudEvents headers", "librdkafka alone"),
@@ -33,11 +33,11 @@ NAMES = (
     (r"peers_relay", "relay, 500 k rows", "Debezium's outbox router"),
     (r"peers_consume", "consume, 500 k votes by Zipf's law", "Debezium's JDBC sink, without totals"),
 )
-HEAD = ("what", "ours", "held against", "ratio", "CPU us/row", "RSS MiB")
+HEAD = ("what", "tallybox", "compared with", "ratio", "CPU us/row", "RSS MiB")
 
 
 def place_of(case):
-    """(where it stands, its name, what it is held against); None for what is not known."""
+    """(where it stands, its name, what it is compared with); None for what is not known."""
     for place, (pattern, name, against) in enumerate(NAMES):
         found = re.fullmatch(pattern, case)
         if found:

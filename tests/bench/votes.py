@@ -53,7 +53,7 @@ def case_consume(bench):
     """Counted from the start of the process: joining the group is in it."""
     rows, few = bench.rows(1000000), bench.rows(100000)
     for kind in ("uniform", "zipf"):
-        # Those with duplicates are held against the same ceilings.
+        # Those with duplicates are compared with the same ceilings.
         names = ["consume_uniform", "consume_duplicates"] if kind == "uniform" else ["consume_zipf"]
         bench.warm_up(consume_pair, bench, kind, [fill_votes(kind, few)], few)
         topics = [fill_votes(kind, rows, 100 if "duplicates" in name else 0) for name in names]
