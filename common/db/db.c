@@ -6,12 +6,14 @@
 #include "common/os.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* A connection that was idle for longer is tested before it is used: servers, proxies and firewalls
  * close idle connections without notice. */
@@ -165,6 +167,15 @@ static enum rc make_db(struct db **out, struct err *err)
     atomic_init(&db->thread_id, 0);
     *out = db;
     return RC_OK;
+}
+
+enum rc db_check_files(const struct mysql_settings *settings, const char *section, struct err *err)
+{
+    if (db_tls_of(settings) != DB_TLS_VERIFY || !settings->tls_ca[0] ||
+        access(settings->tls_ca, R_OK) == 0)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, errno, "%s.tls_ca: cannot read %.200s: %s", section,
+                    settings->tls_ca, strerror(errno));
 }
 
 enum rc db_open(struct db **db, const struct mysql_settings *settings, struct err *err)

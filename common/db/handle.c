@@ -103,15 +103,6 @@ enum db_tls db_tls_of(const struct mysql_settings *settings)
     return DB_TLS_VERIFY;
 }
 
-enum rc db_check_files(const struct mysql_settings *settings, const char *section, struct err *err)
-{
-    if (db_tls_of(settings) != DB_TLS_VERIFY || !settings->tls_ca[0] ||
-        access(settings->tls_ca, R_OK) == 0)
-        return RC_OK;
-    return err_fail(err, RC_REJECT, errno, "%s.tls_ca: cannot read %.200s: %s", section,
-                    settings->tls_ca, strerror(errno));
-}
-
 #ifdef LIBMARIADB
 /* MariaDB's library uses the system's certificates unless it gets others, and newer versions verify
  * by default. It requests a public key by itself if a login needs one. */
