@@ -147,7 +147,7 @@ def table_of(texts):
     tuned = sorted({line["tuning"] for section in sections.values()
                     for line in section["lines"].values() if "tuning" in line})
     if tuned:
-        out.append("Tuned, ours: `relay.ce_source=`; no CloudEvents headers, as Debezium sends none.")
+        out.append("Tuned, tallybox: `relay.ce_source=`; no CloudEvents headers, as Debezium sends none.")
     out += [f"Tuned, Debezium: `{text}`" for text in tuned]
     return "\n".join(out).rstrip("\n") + "\n"
 
