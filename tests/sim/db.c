@@ -15,7 +15,7 @@ void db_begin_run(struct db *db, struct sim *sim, const char *name)
         struct session *session = &db->sessions[i];
 
         session->used = session->open = false;
-        session->touch_count = 0;
+        session->touches.count = 0;
     }
     db->sim = sim;
     db->name = name;
@@ -31,7 +31,7 @@ void db_begin_run(struct db *db, struct sim *sim, const char *name)
 void db_done(struct db *db)
 {
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++)
-        free(db->sessions[i].touches);
+        fake_touches_done(&db->sessions[i].touches);
 }
 
 int64_t db_clock(const struct db *db)
@@ -52,7 +52,7 @@ int64_t db_calendar_ms(const struct db *db)
     return SIM_WALL_MS + (sim_now(db->sim) - SIM_START_MS + clock_ms) * DB_CALENDAR_SPEED;
 }
 
-static void wake_waiters(struct db *db, const struct row *row)
+static void wake_waiters(struct db *db, const struct fake_row *row)
 {
     for (size_t i = 0; i < DB_SESSIONS_MAX; i++) {
         struct session *session = &db->sessions[i];
@@ -67,21 +67,16 @@ static void settle(struct session *session, bool commit)
 {
     struct db *db = session->db;
 
-    for (size_t i = 0; i < session->touch_count; i++) {
-        const struct touch *touch = &session->touches[i];
-
-        if (touch->settle)
-            touch->settle(db->sim, touch->row, commit);
-    }
-    for (size_t i = 0; i < session->touch_count; i++) {
-        struct row *row = session->touches[i].row;
+    fake_touches_settle(&session->touches, commit);
+    for (size_t i = 0; i < session->touches.count; i++) {
+        struct fake_row *row = session->touches.list[i].row;
 
         if (row->owner != session)
             continue;
         row->owner = NULL;
         wake_waiters(db, row);
     }
-    session->touch_count = 0;
+    session->touches.count = 0;
     session->open = false;
     session->writer = 0;
 }
@@ -315,7 +310,7 @@ static enum rc roll_back(struct link *link, int code, const char *text, struct e
 }
 
 /* Until the row is free, or link_lock() has to give up. */
-static enum rc lock_wait(struct link *link, struct session *session, const struct row *row,
+static enum rc lock_wait(struct link *link, struct session *session, const struct fake_row *row,
                          int64_t until_ms, struct err *err)
 {
     struct sched *sched = &link->db->sim->sched;
@@ -339,7 +334,7 @@ static enum rc lock_wait(struct link *link, struct session *session, const struc
     return RC_OK;
 }
 
-enum rc link_lock(struct link *link, struct row *row, struct err *err)
+enum rc link_lock(struct link *link, struct fake_row *row, struct err *err)
 {
     struct sched *sched = &link->db->sim->sched;
     struct session *session = link->session;
@@ -369,14 +364,80 @@ void link_writes(struct link *link)
         session->writer = link->db->writer_next++;
 }
 
-void link_wrote(struct link *link, struct row *row, row_settle settle_row)
+void link_wrote(struct link *link, struct fake_row *row, fake_settle settle_row)
 {
-    struct session *session = link->session;
+    fake_touches_add(&link->session->touches, row, settle_row, link->db->sim);
+}
 
-    if (session->touch_count == session->touch_size) {
-        session->touch_size = session->touch_size > 0 ? session->touch_size * 2 : 32;
-        session->touches = realloc(session->touches, session->touch_size * sizeof(struct touch));
-        assert(session->touches);
-    }
-    session->touches[session->touch_count++] = (struct touch){row, settle_row};
+static enum rc session_call(void *ctx, struct err *err)
+{
+    return link_call(ctx, err);
+}
+
+static enum rc session_answer(void *ctx, struct err *err)
+{
+    return link_answer(ctx, err);
+}
+
+static int64_t session_now_ms(void *ctx)
+{
+    const struct link *link = ctx;
+
+    return db_clock(link->db);
+}
+
+static enum rc session_begin(void *ctx, struct err *err)
+{
+    return link_begin(ctx, err);
+}
+
+static enum rc session_commit(void *ctx, struct err *err)
+{
+    return link_commit(ctx, err);
+}
+
+static void session_rollback(void *ctx)
+{
+    link_rollback(ctx);
+}
+
+static enum rc session_lock(void *ctx, struct fake_row *row, struct err *err)
+{
+    return link_lock(ctx, row, err);
+}
+
+static void session_wrote(void *ctx, struct fake_row *row, fake_settle settle_row, void *tables)
+{
+    struct link *link = ctx;
+
+    link_writes(link);
+    fake_touches_add(&link->session->touches, row, settle_row, tables);
+}
+
+static const void *session_owner(void *ctx)
+{
+    const struct link *link = ctx;
+
+    return link_is_open(link) ? link->session : NULL;
+}
+
+static uint64_t session_connects(void *ctx)
+{
+    const struct link *link = ctx;
+
+    return link->connects;
+}
+
+struct fake_session link_session(struct link *link)
+{
+    return (struct fake_session){
+        .hooks = {link, session_call, session_answer, session_now_ms},
+        .begin = session_begin,
+        .commit = session_commit,
+        .rollback = session_rollback,
+        .lock = session_lock,
+        .wrote = session_wrote,
+        .owner = session_owner,
+        .connects = session_connects,
+    };
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A fake of a database server: sessions, transactions, exclusive row locks, and its faults. Tables
- * belong to the other fakes. A row that can be locked begins with a struct row and has two
- * versions: the committed one and the one that its transaction sees. */
+ * belong to the other fakes. What owns a row that is locked (struct fake_row) is a session. */
 #ifndef TESTS_SIM_DB_H
 #define TESTS_SIM_DB_H
 
 #include "common/err.h"
+#include "tests/fakes/fake_session.h"
 #include "tests/sim/sim.h"
 
 #include <stdbool.h>
@@ -19,20 +19,6 @@
 #define DB_LOCK_WAIT_CODE 1205
 #define DB_DUPLICATE_CODE 1062
 
-struct session;
-
-struct row {
-    struct session *owner; /* the session that has it locked, or NULL */
-};
-
-/* Makes the transaction's version the committed one, or the other way round. */
-typedef void (*row_settle)(struct sim *sim, struct row *row, bool commit);
-
-struct touch {
-    struct row *row;
-    row_settle settle; /* NULL: only locked */
-};
-
 /* On the server. It may live longer than its client. */
 struct session {
     struct db *db;
@@ -40,10 +26,8 @@ struct session {
     bool used;
     bool open;       /* in a transaction */
     uint64_t writer; /* number of the transaction, once it has written; 0 */
-    struct touch *touches;
-    size_t touch_count;
-    size_t touch_size;
-    const struct row *waits_for;
+    struct fake_touches touches;
+    const struct fake_row *waits_for;
     struct fiber *waiter;
     bool victim;           /* of a deadlock */
     int64_t busy_ms;       /* time of its last statement */
@@ -106,10 +90,13 @@ enum rc link_ping(struct link *link, struct err *err);
 
 /* Locks the row in a transaction, and waits for other transactions. RC_RETRY: deadlock, time-out,
  * or the session ended; the transaction is over. */
-enum rc link_lock(struct link *link, struct row *row, struct err *err);
-/* The transaction has written the row; its end calls settle. */
-void link_wrote(struct link *link, struct row *row, row_settle settle);
+enum rc link_lock(struct link *link, struct fake_row *row, struct err *err);
+/* The transaction has written the row; its end calls settle with the simulation. */
+void link_wrote(struct link *link, struct fake_row *row, fake_settle settle);
 /* The transaction writes: from now on it has a number, which other sessions see. */
 void link_writes(struct link *link);
+
+/* For the fakes of tables that flow tests use too. The link must not move. */
+struct fake_session link_session(struct link *link);
 
 #endif

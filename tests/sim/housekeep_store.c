@@ -56,8 +56,9 @@ static void begin_check(struct sim *sim, int64_t begin_day)
     sim_tell(sim, "sink", STORY_ALL, "the log begins on day %lld", begin_day, 0, 0);
 }
 
-static void state_settle(struct sim *sim, struct row *row, bool commit)
+static void state_settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct months *months = (struct months *)row;
 
     if (!commit) {
@@ -280,8 +281,9 @@ static void drop_rows(struct sim *sim)
     }
 }
 
-static void ddl_settle(struct sim *sim, struct row *row, bool commit)
+static void ddl_settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct months_ddl *ddl = (struct months_ddl *)row;
 
     if (!commit) {

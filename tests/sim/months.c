@@ -50,7 +50,7 @@ void months_begin_run(struct months *months, struct sim *sim)
             sim_chance(sim, 300) ? 0 : sim_between(sim, 10, 4L * MONTH_DAYS);
 }
 
-static enum rc share(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err)
+static enum rc share(struct link *link, struct fake_row readers[DB_SESSIONS_MAX], struct err *err)
 {
     size_t number = link->session ? (size_t)(link->session - link->db->sessions) : 0;
 
@@ -79,7 +79,8 @@ enum rc months_use_log(struct link *link, struct err *err)
     return sim->plan.housekeepers == 0 ? RC_OK : share(link, sim->months->log_users, err);
 }
 
-enum rc months_lock_all(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err)
+enum rc months_lock_all(struct link *link, struct fake_row readers[DB_SESSIONS_MAX],
+                        struct err *err)
 {
     enum rc rc = RC_OK;
 

@@ -41,14 +41,14 @@ struct months_parts {
 };
 
 struct months {
-    struct row row; /* first; of housekeep_state */
+    struct fake_row row; /* first; of housekeep_state */
     struct months_state now;
     struct months_state old;
     size_t folded[MONTHS_FOLD_MAX]; /* events that the transaction adds to vote_base */
     size_t folded_count;
 
     struct months_ddl {
-        struct row row; /* first */
+        struct fake_row row; /* first */
         struct months_parts now;
         struct months_parts old;
         int64_t drops_from_day; /* of the partition that is being dropped */
@@ -57,8 +57,8 @@ struct months {
 
     /* Shared locks: a session locks the row with its own number, an exclusive lock is all of
      * them. */
-    struct row begin_readers[DB_SESSIONS_MAX];
-    struct row log_users[DB_SESSIONS_MAX]; /* metadata lock of vote_document */
+    struct fake_row begin_readers[DB_SESSIONS_MAX];
+    struct fake_row log_users[DB_SESSIONS_MAX]; /* metadata lock of vote_document */
 
     int64_t next_id; /* of vote_document */
     struct housekeep_rules rules;
@@ -74,7 +74,8 @@ enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err
 /* No partition changes until the end of the transaction. */
 enum rc months_use_log(struct link *link, struct err *err);
 /* Takes the exclusive lock that belongs to one of the two. */
-enum rc months_lock_all(struct link *link, struct row readers[DB_SESSIONS_MAX], struct err *err);
+enum rc months_lock_all(struct link *link, struct fake_row readers[DB_SESSIONS_MAX],
+                        struct err *err);
 /* Is there a partition for the day? */
 bool months_have(const struct sim *sim, int64_t day);
 int64_t months_next_id(struct sim *sim);

@@ -39,11 +39,11 @@ size_t replays_left(const struct sim *sim)
     return left;
 }
 
-static void task_settle(struct sim *sim, struct row *row, bool commit)
+static void task_settle(void *ctx, struct fake_row *row, bool commit)
 {
     struct replay_task *task = (struct replay_task *)row;
 
-    (void)sim;
+    (void)ctx;
     if (commit)
         task->old_active = task->now_active;
     else

@@ -11,7 +11,7 @@
 
 /* A task of the scene `dead`, by the place and key that it replays; one is active at a time. */
 struct replay_task {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_active;
     bool old_active;
 };

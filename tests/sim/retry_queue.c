@@ -38,8 +38,9 @@ size_t retry_left(const struct sim *sim)
     return left;
 }
 
-static void task_settle(struct sim *sim, struct row *base, bool commit)
+static void task_settle(void *ctx, struct fake_row *base, bool commit)
 {
+    struct sim *sim = ctx;
     struct lane_task *task = (struct lane_task *)base;
 
     if (task->state == LANE_TASK_WRITTEN)
@@ -125,8 +126,9 @@ static struct lane_task *choose(struct sim *sim)
     return chosen;
 }
 
-static void end_settle(struct sim *sim, struct row *base, bool commit)
+static void end_settle(void *ctx, struct fake_row *base, bool commit)
 {
+    struct sim *sim = ctx;
     struct lane_task *task = (struct lane_task *)base;
 
     if (!commit)

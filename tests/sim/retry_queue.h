@@ -14,7 +14,7 @@
 enum lane_task_state { LANE_TASK_NONE, LANE_TASK_WRITTEN, LANE_TASK_WAITING, LANE_TASK_ENDED };
 
 struct lane_task {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     enum lane_task_state state;
     size_t lane;
     size_t event;

@@ -88,8 +88,9 @@ static void ops_rollback(void *ctx)
     link_rollback(&adapter->link);
 }
 
-static void progress_settle(struct sim *sim, struct row *row, bool commit)
+static void progress_settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct sink_progress *progress = (struct sink_progress *)row;
 
     if (commit) {
@@ -220,11 +221,11 @@ static enum rc ops_move_progress(void *ctx, const struct place *places,
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-static void total_settle(struct sim *sim, struct row *row, bool commit)
+static void total_settle(void *ctx, struct fake_row *row, bool commit)
 {
     struct sink_total *total = (struct sink_total *)row;
 
-    (void)sim;
+    (void)ctx;
     if (commit) {
         total->old_found = total->now_found;
         total->old_votes = total->now_votes;
@@ -306,11 +307,11 @@ static enum rc ops_write_tallies(void *ctx, const struct tally_row *tallies, siz
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-static void last_settle(struct sim *sim, struct row *row, bool commit)
+static void last_settle(void *ctx, struct fake_row *row, bool commit)
 {
     struct sink_last *last = (struct sink_last *)row;
 
-    (void)sim;
+    (void)ctx;
     if (commit)
         last->old = last->now;
     else
@@ -358,8 +359,9 @@ static enum rc ops_write_lasts(void *ctx, const struct last_row *lasts, size_t c
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-static void vote_settle(struct sim *sim, struct row *row, bool commit)
+static void vote_settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct sink_vote *vote = (struct sink_vote *)row;
     size_t number = (size_t)(vote - sim->sink->votes);
 
@@ -446,8 +448,9 @@ static enum rc ops_find_events(void *ctx, const struct vote_row *rows, size_t co
     return rc == RC_OK ? link_answer(&adapter->link, err) : rc;
 }
 
-static void dead_settle(struct sim *sim, struct row *row, bool commit)
+static void dead_settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct sink_dead *dead = (struct sink_dead *)row;
 
     if (!commit) {

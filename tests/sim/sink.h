@@ -11,7 +11,7 @@
 
 /* Rows with two versions: the transaction that has the row locked sees `now`. */
 struct sink_progress {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_found;
     bool old_found;
     struct progress_row now;
@@ -23,7 +23,7 @@ struct sink_progress {
 };
 
 struct sink_total {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_found;
     bool old_found;
     int64_t now_votes;
@@ -36,7 +36,7 @@ struct sink_total {
 
 /* A row of vote_document, by the number of its event. */
 struct sink_vote {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_found;
     bool old_found;
     int64_t votes;
@@ -54,7 +54,7 @@ struct sink_vote {
 enum sink_dead_class { SINK_DEAD_NEVER, SINK_DEAD_TOO_OLD, SINK_DEAD_REFUSED, SINK_DEAD_BEHIND };
 
 struct sink_dead {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_found;
     bool old_found;
     enum sink_dead_class now_class;
@@ -64,7 +64,7 @@ struct sink_dead {
 
 /* A row of vote_last. */
 struct sink_last {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     struct last_row now;
     struct last_row old;
 };
@@ -81,7 +81,7 @@ struct sink_tables {
      * bits. */
     int64_t refused_until_ms[SIM_CONTENTS + 1];
     size_t refused_bits[SIM_CONTENTS + 1];
-    struct row state_row;
+    struct fake_row state_row;
     struct rollup_state state;
 };
 

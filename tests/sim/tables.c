@@ -71,8 +71,9 @@ static void row_settle_commit(struct sim *sim, struct outbox_row *row)
              (int64_t)row->event, row->seq, (int64_t)row->lane);
 }
 
-static void settle(struct sim *sim, struct row *base, bool commit)
+static void settle(void *ctx, struct fake_row *base, bool commit)
 {
+    struct sim *sim = ctx;
     struct outbox_row *row = (struct outbox_row *)base;
 
     if (commit && row->state == OUTBOX_WRITTEN)
@@ -336,8 +337,9 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     return link_answer(&adapter->link, err);
 }
 
-static void row_moved(struct sim *sim, struct row *base, bool commit)
+static void row_moved(void *ctx, struct fake_row *base, bool commit)
 {
+    struct sim *sim = ctx;
     struct outbox_row *row = (struct outbox_row *)base;
 
     if (!commit || row->state != OUTBOX_COMMITTED)

@@ -15,7 +15,7 @@
 #define TABLE_ROWS_MAX 6000
 
 struct outbox_row {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     enum outbox_state state;
     size_t lane;
     int64_t seq;
@@ -40,7 +40,7 @@ struct lane_lease {
     int64_t beaten_ms;      /* true time of the last beat or take */
     /* True times since when the epoch before this one may not work, by epoch % LEASE_FENCES. */
     int64_t fences_ms[LEASE_FENCES];
-    struct row row; /* a transaction that moves rows has it locked at its COMMIT */
+    struct fake_row row; /* a transaction that moves rows has it locked at its COMMIT */
 };
 
 struct tables {
@@ -49,7 +49,7 @@ struct tables {
     struct fake_instances relays;
     struct lane_lease shards[TASK_HANDLERS][TASK_SHARDS]; /* of the retry queue */
     struct fake_instances retries[TASK_HANDLERS];
-    struct row keys[SIM_KEYS + 1];
+    struct fake_row keys[SIM_KEYS + 1];
 };
 
 /* The database that a lane's rows are of, as its connections keep it together. */

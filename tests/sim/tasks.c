@@ -290,8 +290,9 @@ static void tell_change(struct sim *sim, const struct sim_task *task)
                  now->state == TASK_RUNNING ? now->epoch : now->next_ms - db_clock(sim->main_db));
 }
 
-static void settle(struct sim *sim, struct row *row, bool commit)
+static void settle(void *ctx, struct fake_row *row, bool commit)
 {
+    struct sim *sim = ctx;
     struct sim_task *task = (struct sim_task *)row;
     struct task_tables *tables = sim->tasks;
 

@@ -48,7 +48,7 @@ struct task_version {
 };
 
 struct sim_task {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     struct task_version now;
     struct task_version old;
     int64_t id;
@@ -93,9 +93,9 @@ struct task_tables {
     int64_t id_next;
     size_t numbers; /* of idempotency keys */
     struct sim_scene_row scenes[SIM_SCENES];
-    int64_t scene_change;                   /* changes of scenes so far */
-    struct row keys[SIM_TASK_KEYS + 1];     /* rows that submitters lock for their order */
-    int64_t last_effect[SIM_TASK_KEYS + 1]; /* id of the newest task that had its effect */
+    int64_t scene_change;                    /* changes of scenes so far */
+    struct fake_row keys[SIM_TASK_KEYS + 1]; /* rows that submitters lock for their order */
+    int64_t last_effect[SIM_TASK_KEYS + 1];  /* id of the newest task that had its effect */
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
     int64_t first_live; /* no smaller id is in retry_task any more */
 };

@@ -17,7 +17,7 @@
 #define TRIES_MAX 40
 
 struct count_row {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     bool now_found;
     bool old_found;
     int64_t now_votes;
@@ -25,7 +25,7 @@ struct count_row {
 };
 
 struct state_row {
-    struct row row; /* first */
+    struct fake_row row; /* first */
     struct vote_state_row now;
     struct vote_state_row old;
 };
@@ -62,11 +62,11 @@ int64_t votes_count(const struct sim *sim, int64_t content_id)
     return count;
 }
 
-static void count_settle(struct sim *sim, struct row *row, bool commit)
+static void count_settle(void *ctx, struct fake_row *row, bool commit)
 {
     struct count_row *count = (struct count_row *)row;
 
-    (void)sim;
+    (void)ctx;
     if (commit) {
         count->old_found = count->now_found;
         count->old_votes = count->now_votes;
@@ -76,11 +76,11 @@ static void count_settle(struct sim *sim, struct row *row, bool commit)
     }
 }
 
-static void state_settle(struct sim *sim, struct row *row, bool commit)
+static void state_settle(void *ctx, struct fake_row *row, bool commit)
 {
     struct state_row *state = (struct state_row *)row;
 
-    (void)sim;
+    (void)ctx;
     if (commit)
         state->old = state->now;
     else
