@@ -1,75 +1,148 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake of both databases for the housekeeping engine: partitions with rows, the part of them that
- * was folded into vote_base, old rows of other tables, and a clock. Calls fail before or after they
- * take effect, and fake_housekeep_check() says after any call whether the data may be so. Any
- * number of engines; one thread. Each op is one step here; the simulation's fake
- * (housekeep_store.c) models the transactions and locks of an op, so the two share no code. */
+/* A fake of the housekeeping's store: the statements of housekeep_mysql.c on housekeep_state,
+ * log_begin, vote_base, the partitions of vote_document, and rows of other tables that grow old.
+ * The user keeps the rows of vote_document. */
 #ifndef TESTS_FAKES_FAKE_HOUSEKEEP_H
 #define TESTS_FAKES_FAKE_HOUSEKEEP_H
 
 #include "consumer/maintenance/housekeep.h"
+#include "tests/fakes/fake_session.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define FAKE_PARTS_MAX 64
-#define FAKE_ROWS_MAX 512
+#define FAKE_PARTS_MAX 320
+#define FAKE_FOLD_ROWS_MAX 20
+#define FAKE_BASES_MAX 16
+#define FAKE_OLD_ROWS_MAX 64
 
-struct fake_housekeep_row {
+/* A committed row of vote_document. */
+struct fake_log_row {
     int64_t id;
     int64_t day;
-    int vote; /* 1 or -1 */
-    size_t part;
-    bool dropped;
+    int64_t content_id; /* less than FAKE_BASES_MAX */
+    int64_t seq;
+    int64_t votes;
+    bool voting;
 };
 
-struct fake_housekeep {
-    struct housekeep_store store;
-    struct housekeep_state state; /* now_ms is the clock */
-    struct housekeep_part parts[FAKE_PARTS_MAX];
-    bool gone[FAKE_PARTS_MAX]; /* dropped; its place stays, so that rows can name it */
-    size_t part_count;
-    struct fake_housekeep_row rows[FAKE_ROWS_MAX];
-    size_t row_count;
+/* A row of vote_base. */
+struct fake_base {
+    int64_t seq;
+    int64_t votes;
+    int64_t row_count;
+    int64_t vote_sum;
+};
+
+/* The rows of housekeep_state and of log_begin, and all of vote_base: only the holder of the lease
+ * writes them. now_ms and newest_day of the state are not used. */
+struct fake_housekeep_rows {
+    struct housekeep_state state;
     int64_t folded_id;
-    int64_t base_rows;
-    int64_t base_votes;
-    uint64_t old[HOUSEKEEP_KINDS];
-
-    int calls;
-    int fail_call; /* this call fails; 0 = none */
-    int fail_kind; /* or every call of this one does; 0 = none */
-    enum rc fail_rc;
-    bool fail_after; /* after it took effect: the answer is lost */
-    int changes;     /* of partitions that came through */
+    struct fake_base bases[FAKE_BASES_MAX]; /* by content id */
 };
 
-/* Kinds of calls, for fail_kind. */
-enum fake_housekeep_call {
-    FAKE_LOOK = 1,
+struct fake_parts {
+    size_t count;
+    struct housekeep_part parts[FAKE_PARTS_MAX];
+};
+
+/* From a day to before another one. */
+struct fake_days {
+    int64_t from;
+    int64_t until;
+};
+
+struct fake_housekeep_tables {
+    struct fake_row row; /* of housekeep_state */
+    struct fake_housekeep_rows now;
+    struct fake_housekeep_rows old;
+    struct fake_row parts_row;
+    struct fake_parts parts_now;
+    struct fake_parts parts_old;
+    struct fake_days drops; /* the days of the partition that is being dropped */
+    /* When the rows that may be deleted were made, the oldest first. */
+    int64_t made_ms[HOUSEKEEP_KINDS][FAKE_OLD_ROWS_MAX];
+    size_t made_count[HOUSEKEEP_KINDS];
+
+    void *ctx;
+    /* Reads row n of vote_document, from 0 to before the count; false: it is not in the log. */
+    size_t (*row_count)(void *ctx);
+    bool (*read_row)(void *ctx, size_t n, struct fake_log_row *row);
+
+    /* Each of these may be NULL. */
+
+    /* The transaction adds row n to vote_base. */
+    void (*on_fold)(void *ctx, size_t n);
+    /* A transaction with the row of housekeep_state ends: `old` is still what it was before. */
+    void (*on_settle)(void *ctx, bool commit);
+    /* Partitions were changed; one with these days was dropped (the user drops its rows), or NULL.
+     */
+    void (*on_parts)(void *ctx, const struct fake_days *dropped);
+};
+
+/* The op that runs, for the hooks of a session. */
+enum fake_housekeep_op {
+    FAKE_READ_STATE = 1,
     FAKE_TAKE,
     FAKE_RENEW,
-    FAKE_READ,
-    FAKE_COUNT,
-    FAKE_MAKE,
-    FAKE_BEGIN,
+    FAKE_READ_PARTS,
+    FAKE_COUNT_ROWS,
+    FAKE_MAKE_PART,
+    FAKE_MOVE_BEGIN,
     FAKE_FOLD,
-    FAKE_DROP,
-    FAKE_DELETE,
+    FAKE_DROP_PART,
+    FAKE_DELETE_OLD,
+    FAKE_COUNT_OLD,
     FAKE_FINISH,
+    FAKE_RELEASE,
 };
 
-/* 2026-11-21, noon; p_before up to 2026-07-01, the months up to 2026-12, p_after; a few rows in
- * each of them, with ids in another order than their days; old rows of every kind. fake must not
- * move. */
-void fake_housekeep_init(struct fake_housekeep *fake);
+/* Faults of the adapter. */
+struct fake_housekeep_faults {
+    bool unfenced;       /* the lease is not compared */
+    bool owner_ignored;  /* only its epoch is */
+    bool fold_apart;     /* folded_id is written in a transaction of its own, behind vote_base */
+    bool fold_continues; /* a month is folded from where the last one ended */
+};
 
-/* Fails the test unless the rows and vote_base together have all votes of the beginning, no row is
- * in a dropped partition, and every dropped row is in vote_base. */
-void fake_housekeep_check(const struct fake_housekeep *fake);
+/* One connection. The user fills all fields but op. */
+struct fake_housekeep {
+    struct fake_session session; /* its clock is the calendar */
+    struct fake_housekeep_tables *tables;
+    enum fake_housekeep_op op;
+    struct fake_housekeep_faults faults;
+    void *ctx;
 
-/* Is there (still) a partition of that name? */
-bool fake_housekeep_has(const struct fake_housekeep *fake, const char *name);
+    /* Each of these may be NULL. */
+
+    /* Waits for all transactions that use vote_document; that have locked log_begin. */
+    enum rc (*lock_log)(void *ctx, struct err *err);
+    enum rc (*lock_begin)(void *ctx, struct err *err);
+    /* The lease is taken in the transaction. */
+    void (*on_take)(void *ctx);
+    /* The transaction has checked the lease, and is about to commit. */
+    void (*on_write)(void *ctx);
+    /* The round is about to end. */
+    void (*on_finish)(void *ctx);
+};
+
+/* Finds a partition and its days. False: there is none of that name. */
+bool fake_parts_find(const struct fake_parts *parts, const char *name, size_t *at,
+                     struct fake_days *days);
+
+/* The day of the committed row with the highest id; INT64_MIN: there is none. */
+int64_t fake_housekeep_newest_day(const struct fake_housekeep_tables *tables);
+
+/* Adds a row to a row of vote_base. */
+void fake_base_add(struct fake_base *base, const struct fake_log_row *row);
+
+/* The number of rows of a kind that were made before. */
+size_t fake_housekeep_made(const struct fake_housekeep_tables *tables, enum housekeep_kind kind,
+                           int64_t before_ms);
+
+/* The ops of the connection, which must not move; their ctx is the struct fake_housekeep. */
+struct housekeep_store fake_housekeep_ops(struct fake_housekeep *fake);
 
 #endif

@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "consumer/apply/date.h"
-#include "tests/fakes/fake_housekeep.h"
+#include "tests/flow/housekeep_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #define HOUR_MS INT64_C(3600000)
 #define STEPS_MAX 2000
 
-static struct fake_housekeep fake;
+static struct housekeep_fixture fixture;
 static struct housekeep one;
 static struct housekeep two;
 
@@ -40,7 +40,7 @@ static const struct housekeep_rules rules = {
 static void engine_start(struct housekeep *housekeep, const char *owner, bool once)
 {
     const struct housekeep_config config = {
-        .store = &fake.store,
+        .store = &fixture.store,
         .owner = owner,
         .rules = rules,
         .interval_ms = HOUR_MS,
@@ -56,14 +56,15 @@ static void engine_start(struct housekeep *housekeep, const char *owner, bool on
  * notices it before its next change. */
 static int64_t step(struct housekeep *housekeep)
 {
-    bool stale = housekeep->phase == HOUSEKEEP_PLAN && housekeep->lease.epoch != fake.state.epoch;
-    int64_t wait_ms = housekeep_step(housekeep, fake.state.now_ms);
+    bool stale = housekeep->phase == HOUSEKEEP_PLAN &&
+                 housekeep->lease.epoch != fixture.tables.old.state.epoch;
+    int64_t wait_ms = housekeep_step(housekeep, fixture.now_ms);
 
-    fake_housekeep_check(&fake);
+    housekeep_fixture_check(&fixture);
     if (stale && housekeep->rc == RC_OK)
         assert_int_equal(housekeep->phase, HOUSEKEEP_IDLE);
     if (wait_ms > 0)
-        fake.state.now_ms += wait_ms;
+        fixture.now_ms += wait_ms;
     return wait_ms;
 }
 
@@ -79,54 +80,54 @@ static void run_round(struct housekeep *housekeep)
 
 static void assert_kept(void)
 {
-    assert_false(fake_housekeep_has(&fake, "p_before"));
-    assert_false(fake_housekeep_has(&fake, "p202608"));
-    assert_true(fake_housekeep_has(&fake, "p202609"));
-    assert_true(fake_housekeep_has(&fake, "p202702"));
-    assert_false(fake_housekeep_has(&fake, "p202703"));
-    assert_true(fake_housekeep_has(&fake, "p_after"));
+    assert_false(housekeep_fixture_has(&fixture, "p_before"));
+    assert_false(housekeep_fixture_has(&fixture, "p202608"));
+    assert_true(housekeep_fixture_has(&fixture, "p202609"));
+    assert_true(housekeep_fixture_has(&fixture, "p202702"));
+    assert_false(housekeep_fixture_has(&fixture, "p202703"));
+    assert_true(housekeep_fixture_has(&fixture, "p_after"));
     for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
-        assert_int_equal(fake.old[i], 0);
-    fake_housekeep_check(&fake);
-    assert_true(fake.base_rows > 0);
+        assert_int_equal(fixture.tables.made_count[i], 0);
+    housekeep_fixture_check(&fixture);
+    assert_true(fixture.tables.old.bases[FIXTURE_CONTENT].row_count > 0);
 }
 
 static void a_round_makes_drops_and_deletes(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
+    housekeep_fixture_init(&fixture);
     engine_start(&one, "a", true);
     run_round(&one);
     assert_kept();
     assert_int_equal(one.counts.made, 2);
     assert_int_equal(one.counts.dropped, 3);
-    assert_int_equal(one.counts.folded, fake.base_rows);
+    assert_int_equal(one.counts.folded, fixture.tables.old.bases[FIXTURE_CONTENT].row_count);
     assert_int_equal(one.counts.deleted[HOUSEKEEP_DEAD], 7);
     assert_int_equal(one.counts.postponed, 0);
-    assert_string_equal(fake.state.owner, "");
+    assert_string_equal(fixture.tables.old.state.owner, "");
     housekeep_done(&one);
 
     /* Done once more it changes nothing. */
-    fake.changes = 0;
+    fixture.changes = 0;
     engine_start(&one, "b", true);
     run_round(&one);
     assert_kept();
-    assert_int_equal(fake.changes, 0);
+    assert_int_equal(fixture.changes, 0);
     housekeep_done(&one);
 }
 
 static void without_settings_nothing_is_dropped_or_deleted(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
+    housekeep_fixture_init(&fixture);
     engine_start(&one, "a", true);
     one.config.rules.keep_months = 0;
     memset(one.config.rules.keep_days, 0, sizeof(one.config.rules.keep_days));
     run_round(&one);
-    assert_true(fake_housekeep_has(&fake, "p_before"));
-    assert_int_equal(fake.state.begin_day, 0);
-    assert_int_equal(fake.base_rows, 0);
-    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 7);
+    assert_true(housekeep_fixture_has(&fixture, "p_before"));
+    assert_int_equal(fixture.tables.old.state.begin_day, 0);
+    assert_int_equal(fixture.tables.old.bases[FIXTURE_CONTENT].row_count, 0);
+    assert_int_equal(fixture.tables.made_count[HOUSEKEEP_DEAD], 7);
     assert_int_equal(one.counts.made, 2);
     housekeep_done(&one);
 }
@@ -136,21 +137,21 @@ static void a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift(void
     int64_t noon_ms;
 
     (void)state;
-    fake_housekeep_init(&fake);
-    noon_ms = fake.state.now_ms;
+    housekeep_fixture_init(&fixture);
+    noon_ms = fixture.now_ms;
     engine_start(&one, "a", false);
     run_round(&one);
     housekeep_done(&one);
-    fake.state.now_ms = noon_ms + 30 * HOUR_MS + 77;
+    fixture.now_ms = noon_ms + 30 * HOUR_MS + 77;
     engine_start(&one, "b", false);
-    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 0);
+    assert_int_equal(housekeep_step(&one, fixture.now_ms), 0);
     assert_int_equal(one.phase, HOUSEKEEP_PLAN);
     run_round(&one);
     assert_true(step(&one) > 0);
-    fake.state.now_ms = noon_ms + 31 * HOUR_MS - 1;
-    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 1);
-    fake.state.now_ms++;
-    assert_int_equal(housekeep_step(&one, fake.state.now_ms), 0);
+    fixture.now_ms = noon_ms + 31 * HOUR_MS - 1;
+    assert_int_equal(housekeep_step(&one, fixture.now_ms), 1);
+    fixture.now_ms++;
+    assert_int_equal(housekeep_step(&one, fixture.now_ms), 0);
     assert_int_equal(one.phase, HOUSEKEEP_PLAN);
     housekeep_done(&one);
 }
@@ -162,16 +163,16 @@ static void every_call_may_fail_once(void **state)
     (void)state;
     for (int after = 0; after < 2; after++) {
         for (int call = 1;; call++) {
-            fake_housekeep_init(&fake);
-            fake.fail_call = call;
-            fake.fail_after = after == 1;
+            housekeep_fixture_init(&fixture);
+            fixture.fail_call = call;
+            fixture.fail_after = after == 1;
             engine_start(&one, "a", true);
             run_round(&one);
             assert_kept();
             assert_false(condition_read(&one.database, NULL));
-            assert_string_equal(fake.state.owner, "");
+            assert_string_equal(fixture.tables.old.state.owner, "");
             housekeep_done(&one);
-            if (fake.calls < call)
+            if (fixture.calls < call)
                 break;
         }
     }
@@ -184,17 +185,17 @@ static void killed_anywhere_the_next_one_does_the_rest(void **state)
     (void)state;
     for (int after = 0; after < 2; after++) {
         for (int call = 1;; call++) {
-            fake_housekeep_init(&fake);
-            fake.fail_call = call;
-            fake.fail_after = after == 1;
+            housekeep_fixture_init(&fixture);
+            fixture.fail_call = call;
+            fixture.fail_after = after == 1;
             engine_start(&one, "a", true);
-            for (int i = 0; i < STEPS_MAX && fake.calls < call; i++)
+            for (int i = 0; i < STEPS_MAX && fixture.calls < call; i++)
                 if (step(&one) == LOOP_END)
                     break;
             housekeep_done(&one);
-            if (fake.calls < call)
+            if (fixture.calls < call)
                 break;
-            fake.fail_call = 0;
+            fixture.fail_call = 0;
             engine_start(&two, "b", true);
             run_round(&two);
             assert_kept();
@@ -213,7 +214,7 @@ static void a_stale_owner_changes_nothing(void **state)
         int changes;
         int64_t rows;
 
-        fake_housekeep_init(&fake);
+        housekeep_fixture_init(&fixture);
         engine_start(&one, "a", true);
         engine_start(&two, "b", false);
         for (int i = 0; i < steps; i++)
@@ -221,12 +222,12 @@ static void a_stale_owner_changes_nothing(void **state)
         if (!through) {
             run_round(&two);
             assert_kept();
-            changes = fake.changes;
-            rows = fake.base_rows;
+            changes = fixture.changes;
+            rows = fixture.tables.old.bases[FIXTURE_CONTENT].row_count;
             for (int i = 0; i < 5; i++)
-                housekeep_step(&one, fake.state.now_ms);
-            assert_int_equal(fake.changes, changes);
-            assert_int_equal(fake.base_rows, rows);
+                housekeep_step(&one, fixture.now_ms);
+            assert_int_equal(fixture.changes, changes);
+            assert_int_equal(fixture.tables.old.bases[FIXTURE_CONTENT].row_count, rows);
             assert_kept();
         }
         housekeep_done(&one);
@@ -240,28 +241,24 @@ static void a_stale_owner_changes_nothing(void **state)
  * earlier step of its round, dropped months and its own lease among them. */
 static void a_database_that_goes_back_is_taken_as_it_is(void **state)
 {
-    static struct fake_housekeep copy;
+    static struct housekeep_fixture copy;
     bool through = false;
 
     (void)state;
     for (int copied = 1; !through; copied++) {
         for (int lost = 1;; lost++) {
-            int64_t now_ms;
-
-            fake_housekeep_init(&fake);
+            housekeep_fixture_init(&fixture);
             engine_start(&one, "a", true);
             for (int i = 0; i < copied; i++)
                 through = step(&one) == LOOP_END;
-            copy = fake;
+            copy = fixture;
             for (int i = 0; i < lost && one.phase != HOUSEKEEP_ENDED; i++)
                 step(&one);
             if (one.phase == HOUSEKEEP_ENDED) {
                 housekeep_done(&one);
                 break;
             }
-            now_ms = fake.state.now_ms;
-            fake = copy;
-            fake.state.now_ms = now_ms;
+            housekeep_fixture_restore(&fixture, &copy);
             for (int i = 0; i < STEPS_MAX && one.phase != HOUSEKEEP_ENDED; i++)
                 step(&one);
             assert_int_equal(one.phase, HOUSEKEEP_ENDED);
@@ -282,13 +279,13 @@ static void two_in_any_order_do_the_work_of_one(void **state)
         unsigned rng = seed * 2654435761U;
         struct housekeep *engines[] = {&one, &two};
 
-        fake_housekeep_init(&fake);
+        housekeep_fixture_init(&fixture);
         engine_start(&one, "a", false);
         engine_start(&two, "b", false);
         for (int i = 0; i < STEPS_MAX && one.rounds + two.rounds == 0; i++) {
             rng = rng * 1103515245 + 12345;
             if ((rng >> 16) % 16 == 0)
-                fake.state.now_ms += HOUSEKEEP_LEASE_MS + 1;
+                fixture.now_ms += HOUSEKEEP_LEASE_MS + 1;
             step(engines[(rng >> 20) % 2]);
         }
         assert_int_equal(one.rounds + two.rounds, 1);
@@ -301,19 +298,19 @@ static void two_in_any_order_do_the_work_of_one(void **state)
 static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
-    fake.fail_kind = FAKE_DROP;
+    housekeep_fixture_init(&fixture);
+    fixture.fail_kind = FAKE_DROP_PART;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.postponed, 1);
     assert_int_equal(one.counts.made, 2);
     assert_int_equal(one.counts.dropped, 0);
-    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 0);
-    assert_true(fake_housekeep_has(&fake, "p_before"));
+    assert_int_equal(fixture.tables.made_count[HOUSEKEEP_DEAD], 0);
+    assert_true(housekeep_fixture_has(&fixture, "p_before"));
     housekeep_done(&one);
 
     /* The next round begins where this one ended: folded rows stay folded. */
-    fake.fail_kind = 0;
+    fixture.fail_kind = 0;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_kept();
@@ -322,19 +319,20 @@ static void a_change_that_must_wait_is_tried_a_few_times_and_put_off(void **stat
 
 static void a_refused_part_is_postponed_and_the_rest_is_done(void **state)
 {
-    static const int kinds[] = {FAKE_READ, FAKE_COUNT, FAKE_MAKE,  FAKE_BEGIN,
-                                FAKE_FOLD, FAKE_DROP,  FAKE_DELETE};
+    static const enum fake_housekeep_op kinds[] = {FAKE_READ_PARTS, FAKE_COUNT_ROWS, FAKE_MAKE_PART,
+                                                   FAKE_MOVE_BEGIN, FAKE_FOLD,       FAKE_DROP_PART,
+                                                   FAKE_DELETE_OLD};
 
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        fake_housekeep_init(&fake);
-        fake.fail_kind = kinds[i];
-        fake.fail_rc = RC_REJECT;
+        housekeep_fixture_init(&fixture);
+        fixture.fail_kind = kinds[i];
+        fixture.fail_rc = RC_REJECT;
         engine_start(&one, "a", true);
         run_round(&one);
         assert_true(one.counts.postponed > 0);
         housekeep_done(&one);
-        fake.fail_kind = 0;
+        fixture.fail_kind = 0;
         engine_start(&one, "a", true);
         run_round(&one);
         assert_kept();
@@ -345,9 +343,9 @@ static void a_refused_part_is_postponed_and_the_rest_is_done(void **state)
 static void a_fatal_error_ends_the_round(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
-    fake.fail_kind = FAKE_LOOK;
-    fake.fail_rc = RC_FATAL;
+    housekeep_fixture_init(&fixture);
+    fixture.fail_kind = FAKE_READ_STATE;
+    fixture.fail_rc = RC_FATAL;
     engine_start(&one, "a", false);
     assert_int_equal(step(&one), LOOP_END);
     assert_true(condition_read(&one.database, NULL));
@@ -355,13 +353,17 @@ static void a_fatal_error_ends_the_round(void **state)
     housekeep_done(&one);
 }
 
+/* The end of the last month that has a partition. */
+static int64_t last_limit_day(void)
+{
+    return fixture.tables.parts_old.parts[fixture.tables.parts_old.count - 2].limit_day;
+}
+
 static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
-    for (int i = 0; i < 11; i++)
-        fake.rows[fake.row_count++] = (struct fake_housekeep_row){
-            .id = 100 + i, .day = fake.parts[6].limit_day + 40, .vote = 1, .part = 7};
+    housekeep_fixture_init(&fixture);
+    housekeep_fixture_add(&fixture, last_limit_day() + 40, 11);
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.made, 0);
@@ -377,14 +379,13 @@ static void rows_behind_the_last_month_are_not_moved_unasked(void **state)
 /* The name of the partition of all later days does not tell its first month. */
 static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
 {
-    const int64_t newest_day = 130;
+    int64_t newest_day;
 
     (void)state;
-    fake_housekeep_init(&fake);
-    for (int i = 0; i < 11; i++)
-        fake.rows[fake.row_count++] = (struct fake_housekeep_row){
-            .id = 100 + i, .day = fake.parts[6].limit_day + newest_day, .vote = 1, .part = 7};
-    fake.state.now_ms = (fake.parts[6].limit_day + newest_day) * MS_PER_DAY;
+    housekeep_fixture_init(&fixture);
+    newest_day = last_limit_day() + 130;
+    housekeep_fixture_add(&fixture, newest_day, 11);
+    fixture.now_ms = newest_day * MS_PER_DAY;
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(one.counts.made, 0);
@@ -401,7 +402,7 @@ static void the_last_month_stays_while_none_can_be_made_behind_it(void **state)
 static void leaving_gives_the_lease_back(void **state)
 {
     (void)state;
-    fake_housekeep_init(&fake);
+    housekeep_fixture_init(&fixture);
     engine_start(&one, "a", false);
     engine_start(&two, "b", false);
     for (int i = 0; i < 12; i++)
@@ -409,7 +410,7 @@ static void leaving_gives_the_lease_back(void **state)
     assert_true(step(&two) > 0);
     assert_string_equal(two.other, "a");
     housekeep_leave(&one);
-    assert_string_equal(fake.state.owner, "");
+    assert_string_equal(fixture.tables.old.state.owner, "");
     run_round(&two);
     assert_kept();
     housekeep_done(&one);
@@ -421,16 +422,16 @@ static void a_due_round_without_progress_is_late(void **state)
     int64_t began_ms;
 
     (void)state;
-    fake_housekeep_init(&fake);
+    housekeep_fixture_init(&fixture);
     engine_start(&one, "a", false);
     step(&one);
-    fake.fail_kind = FAKE_RENEW;
-    began_ms = fake.state.now_ms;
+    fixture.fail_kind = FAKE_RENEW;
+    began_ms = fixture.now_ms;
     for (int i = 0; i < 10; i++)
         step(&one);
-    assert_true(fake.state.now_ms > began_ms);
+    assert_true(fixture.now_ms > began_ms);
     assert_in_range(one.late_since_ms, 1, began_ms);
-    fake.fail_kind = 0;
+    fixture.fail_kind = 0;
     run_round(&one);
     assert_int_equal(one.late_since_ms, SINGLETON_ON_TIME);
     housekeep_done(&one);
@@ -454,11 +455,11 @@ static void a_dry_run_reports_the_changes_of_a_round_and_makes_none(void **state
     struct heard heard = {{0}, 0};
 
     (void)state;
-    fake_housekeep_init(&fake);
-    assert_int_equal(housekeep_dry(&fake.store, &rules, on_would, &heard, NULL), RC_OK);
-    assert_int_equal(fake.changes, 0);
-    assert_int_equal(fake.state.epoch, 0);
-    assert_int_equal(fake.old[HOUSEKEEP_DEAD], 7);
+    housekeep_fixture_init(&fixture);
+    assert_int_equal(housekeep_dry(&fixture.store, &rules, on_would, &heard, NULL), RC_OK);
+    assert_int_equal(fixture.changes, 0);
+    assert_int_equal(fixture.tables.old.state.epoch, 0);
+    assert_int_equal(fixture.tables.made_count[HOUSEKEEP_DEAD], 7);
     engine_start(&one, "a", true);
     run_round(&one);
     assert_int_equal(heard.deeds[HOUSEKEEP_WOULD_MAKE], one.counts.made);

@@ -14,7 +14,7 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void parts_make(struct months_parts *parts, int64_t day, bool no_limit)
+static void parts_make(struct fake_parts *parts, int64_t day, bool no_limit)
 {
     parts->count = 0;
     for (int64_t month = -1; month <= 1; month++) {
@@ -31,18 +31,19 @@ static void parts_make(struct months_parts *parts, int64_t day, bool no_limit)
 void months_begin_run(struct months *months, struct sim *sim)
 {
     memset(months, 0, sizeof(*months));
+    housekeep_tables_init(&months->tables, sim);
     if (sim->plan.housekeepers == 0)
         return;
     /* Only held votes can wait for a partition that is missing. */
-    parts_make(&months->ddl.now, SIM_WALL_MS / MS_PER_DAY,
+    parts_make(&months->tables.parts_now, SIM_WALL_MS / MS_PER_DAY,
                sim->plan.replayers == 0 || sim_chance(sim, 500));
-    months->ddl.old = months->ddl.now;
+    months->tables.parts_old = months->tables.parts_now;
     months->next_id = 1;
     months->rules = (struct housekeep_rules){
         .months_ahead = sim_between(sim, 1, 3),
         .keep_months = sim_between(sim, 1, 2),
         .move_rows_max = sim_chance(sim, 300) ? sim_below(sim, 4) : SIM_EVENTS_MAX,
-        .batch_rows_max = (size_t)sim_between(sim, 2, MONTHS_FOLD_MAX),
+        .batch_rows_max = (size_t)sim_between(sim, 2, FAKE_FOLD_ROWS_MAX),
         .pause_ms = sim_between(sim, 0, 20),
     };
     for (int kind = 0; kind < HOUSEKEEP_KINDS; kind++)
@@ -68,7 +69,7 @@ enum rc months_keep_begin(struct link *link, int64_t *begin_day, struct err *err
         return RC_OK;
     if (sim->fault != FAULT_BEGIN_UNLOCKED)
         rc = share(link, months->begin_readers, err);
-    *begin_day = months->old.row.begin_day;
+    *begin_day = months->tables.old.state.begin_day;
     return rc;
 }
 
@@ -91,7 +92,7 @@ enum rc months_lock_all(struct link *link, struct fake_row readers[DB_SESSIONS_M
 
 bool months_have(const struct sim *sim, int64_t day)
 {
-    const struct months_parts *parts = &sim->months->ddl.old;
+    const struct fake_parts *parts = &sim->months->tables.parts_old;
 
     return sim->plan.housekeepers == 0 || day < parts->parts[parts->count - 1].limit_day;
 }
@@ -101,28 +102,10 @@ int64_t months_next_id(struct sim *sim)
     return sim->months->next_id++;
 }
 
-bool months_find(const struct months_parts *parts, const char *name, size_t *at, int64_t *from_day,
-                 int64_t *until_day)
-{
-    *from_day = INT64_MIN;
-    for (*at = 0; *at < parts->count; ++*at) {
-        *until_day = parts->parts[*at].limit_day;
-        if (strcmp(parts->parts[*at].name, name) == 0)
-            return true;
-        *from_day = *until_day;
-    }
-    return false;
-}
-
-bool months_is_row(const struct sink_vote *vote, int64_t from_day, int64_t until_day)
-{
-    return vote->old_found && vote->day >= from_day && vote->day < until_day;
-}
-
 void months_check_logged(struct sim *sim, size_t event)
 {
     const struct sink_vote *vote = &sim->sink->votes[event];
-    int64_t begin_day = sim->months->old.row.begin_day;
+    int64_t begin_day = sim->months->tables.old.state.begin_day;
 
     if (sim->plan.housekeepers > 0 && vote->day < begin_day)
         sim_fail(sim, sim->events[event].key,
@@ -133,7 +116,7 @@ void months_check_logged(struct sim *sim, size_t event)
 void months_check_too_old(struct sim *sim, size_t event)
 {
     int64_t day = sim->events[event].occurred_ms / MS_PER_DAY;
-    int64_t begin_day = sim->months->old.row.begin_day;
+    int64_t begin_day = sim->months->tables.old.state.begin_day;
 
     if (day >= begin_day)
         sim_fail(sim, sim->events[event].key,
@@ -144,26 +127,17 @@ void months_check_too_old(struct sim *sim, size_t event)
 
 void months_check_totals(struct sim *sim)
 {
-    struct months_base sums[SIM_CONTENTS + 1];
+    const struct fake_housekeep_tables *tables = &sim->months->tables;
+    struct fake_base sums[FAKE_BASES_MAX];
+    struct fake_log_row row;
 
-    memcpy(sums, sim->months->old.base, sizeof(sums));
-    for (size_t i = 0; i < sim->event_count; i++) {
-        const struct sink_vote *vote = &sim->sink->votes[i];
-        struct months_base *sum =
-            &sums[sim->events[i].key <= SIM_CONTENTS ? sim->events[i].key : 0];
-
-        if (!vote->old_found || vote->folded > 0)
-            continue;
-        sum->row_count++;
-        sum->vote_sum += sim->events[i].voting ? 1 : -1;
-        if (vote->seq > sum->seq) {
-            sum->seq = vote->seq;
-            sum->votes = vote->votes;
-        }
-    }
+    memcpy(sums, tables->old.bases, sizeof(sums));
+    for (size_t i = 0; i < sim->event_count; i++)
+        if (tables->read_row(tables->ctx, i, &row) && sim->sink->votes[i].folded == 0)
+            fake_base_add(&sums[row.content_id], &row);
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
         const struct sink_total *total = &sim->sink->totals[content];
-        const struct months_base *sum = &sums[content];
+        const struct fake_base *sum = &sums[content];
 
         if (sum->row_count == total->old_seq && sum->seq == total->old_seq &&
             sum->votes == total->old_votes && sum->vote_sum == total->old_votes)
@@ -177,25 +151,12 @@ void months_check_totals(struct sim *sim)
     }
 }
 
-int64_t months_newest_day(const struct sim *sim)
-{
-    const struct sink_vote *newest = NULL;
-
-    for (size_t i = 0; i < sim->event_count; i++) {
-        const struct sink_vote *vote = &sim->sink->votes[i];
-
-        if (vote->old_found && (!newest || vote->id > newest->id))
-            newest = vote;
-    }
-    return newest ? newest->day : INT64_MIN;
-}
-
 bool months_rest(const struct sim *sim, struct waiting *waiting)
 {
     const struct months *months = sim->months;
-    const struct months_parts *parts = &months->ddl.old;
+    const struct fake_parts *parts = &months->tables.parts_old;
     int64_t today = db_calendar_ms(sim->sink_db) / MS_PER_DAY;
-    int64_t newest = months_newest_day(sim);
+    int64_t newest = fake_housekeep_newest_day(&months->tables);
     int64_t last = 0;
 
     if (sim->plan.housekeepers == 0)

@@ -5,6 +5,7 @@
 #define TESTS_SIM_MONTHS_H
 
 #include "consumer/maintenance/housekeep.h"
+#include "tests/fakes/fake_housekeep.h"
 #include "tests/sim/db.h"
 #include "tests/sim/promises.h"
 #include "tests/sim/sink.h"
@@ -13,47 +14,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MONTHS_PARTS_MAX 320
-#define MONTHS_FOLD_MAX 20
-#define MONTHS_AGED_MAX 64
-
-struct months_base {
-    int64_t seq;
-    int64_t votes;
-    int64_t row_count;
-    int64_t vote_sum;
-};
-
-/* One row of housekeep_state and of log_begin, and all of vote_base: only the lease's holder writes
- * them. */
-struct months_state {
-    struct housekeep_state row;
-    const struct proc *holder; /* that took the lease */
-    int holder_life;
-    int64_t round_ms; /* when that was */
-    int64_t folded_id;
-    struct months_base base[SIM_CONTENTS + 1];
-};
-
-struct months_parts {
-    size_t count;
-    struct housekeep_part parts[MONTHS_PARTS_MAX];
+/* The process that holds the housekeeping lease, and when it took it. */
+struct months_holder {
+    const struct proc *proc;
+    int life;
+    int64_t round_ms;
 };
 
 struct months {
-    struct fake_row row; /* first; of housekeep_state */
-    struct months_state now;
-    struct months_state old;
-    size_t folded[MONTHS_FOLD_MAX]; /* events that the transaction adds to vote_base */
+    struct fake_housekeep_tables tables;
+    struct months_holder now_holder; /* of the transaction with the lease's row */
+    struct months_holder old_holder;
+    size_t folded[FAKE_FOLD_ROWS_MAX]; /* events that the transaction adds to vote_base */
     size_t folded_count;
-
-    struct months_ddl {
-        struct fake_row row; /* first */
-        struct months_parts now;
-        struct months_parts old;
-        int64_t drops_from_day; /* of the partition that is being dropped */
-        int64_t drops_until_day;
-    } ddl;
 
     /* Shared locks: a session locks the row with its own number, an exclusive lock is all of
      * them. */
@@ -62,9 +35,6 @@ struct months {
 
     int64_t next_id; /* of vote_document */
     struct housekeep_rules rules;
-    /* Creation times of rows that may be deleted when they are old, oldest first. */
-    int64_t aged_ms[HOUSEKEEP_KINDS][MONTHS_AGED_MAX];
-    size_t aged_count[HOUSEKEEP_KINDS];
 };
 
 void months_begin_run(struct months *months, struct sim *sim);
@@ -79,15 +49,6 @@ enum rc months_lock_all(struct link *link, struct fake_row readers[DB_SESSIONS_M
 /* Is there a partition for the day? */
 bool months_have(const struct sim *sim, int64_t day);
 int64_t months_next_id(struct sim *sim);
-/* Of the committed row with the highest id; INT64_MIN: there is none. */
-int64_t months_newest_day(const struct sim *sim);
-
-/* The rows of the partition are of the days from *from_day to before *until_day. False: there is no
- * such partition. */
-bool months_find(const struct months_parts *parts, const char *name, size_t *at, int64_t *from_day,
-                 int64_t *until_day);
-/* Is the committed row in the log, on one of these days? */
-bool months_is_row(const struct sink_vote *vote, int64_t from_day, int64_t until_day);
 
 /* Promises that are checked at once: a vote was committed to the log, a record as too old. */
 void months_check_logged(struct sim *sim, size_t event);
@@ -101,11 +62,14 @@ bool months_rest(const struct sim *sim, struct waiting *waiting);
 int64_t months_refused_votes(const struct sim *sim, int64_t content);
 
 struct housekeep_adapter {
-    struct link link;
+    struct link link; /* first */
+    struct fake_housekeep fake;
     struct housekeep_store ops;
     bool denied; /* a deletion of this round was denied: it is left to the next round */
 };
 
+void housekeep_tables_init(struct fake_housekeep_tables *tables, struct sim *sim);
+/* The adapter must not move afterwards. */
 void housekeep_adapter_init(struct housekeep_adapter *adapter, struct proc *proc);
 
 #endif

@@ -41,8 +41,9 @@ struct replica {
     bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     enum sink_dead_class dead_classes[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     int64_t dead_ends[BROKER_PARTITIONS_MAX];
-    struct months_state months;
-    struct months_parts parts;
+    struct fake_housekeep_rows housekeep;
+    struct months_holder holder;
+    struct fake_parts parts;
 };
 
 struct replica *replica_open(void)
@@ -150,9 +151,10 @@ static void sink_copy(struct replica *replica, const struct sim *sim)
     memcpy(replica->lasts, sink->lasts, sizeof(replica->lasts));
     memcpy(replica->remarks, sink->remarks, sizeof(replica->remarks));
     replica->state = sink->state;
-    replica->months = sim->months->old;
+    replica->housekeep = sim->months->tables.old;
+    replica->holder = sim->months->old_holder;
     if (sim->plan.housekeepers > 0)
-        replica->parts = sim->months->ddl.old;
+        replica->parts = sim->months->tables.parts_old;
     replica->event_count = sim->event_count;
     memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
@@ -236,13 +238,16 @@ static void log_restore(const struct replica *replica, struct sim *sim)
 
 static void sink_restore(const struct replica *replica, struct sim *sim)
 {
+    struct months *months = sim->months;
+
     progress_restore(replica, sim->sink);
     totals_restore(replica, sim->sink);
     log_restore(replica, sim);
     sim->sink->state = replica->state;
-    sim->months->now = sim->months->old = replica->months;
+    months->tables.now = months->tables.old = replica->housekeep;
+    months->now_holder = months->old_holder = replica->holder;
     if (sim->plan.housekeepers > 0)
-        sim->months->ddl.now = sim->months->ddl.old = replica->parts;
+        months->tables.parts_now = months->tables.parts_old = replica->parts;
 }
 
 void replica_fall_behind(struct sim *sim)
