@@ -279,8 +279,8 @@ bool db_error_lacks_privilege(unsigned code)
     return code == 1142 || code == 1143 || code == 1044 || code == 1227 || code == 1370;
 }
 
-/* Appends what to do for a user that lacks a privilege. */
-static void put_privilege(char *out, size_t size, unsigned code, const char *text)
+/* Appends what to do about a privilege or a table that is missing. */
+static void put_remedy(char *out, size_t size, unsigned code, const char *text)
 {
     static const char see[] = "`tallybox migrate grants` prints the privileges of each role";
     char grant[320];
@@ -290,13 +290,15 @@ static void put_privilege(char *out, size_t size, unsigned code, const char *tex
         snprintf(out, size, ": it lacks %s; %s", grant, see);
     else if (db_error_lacks_privilege(code))
         snprintf(out, size, ": %s", see);
+    else if (code == 1146)
+        snprintf(out, size, ": `tallybox migrate verify` shows which tables are missing");
 }
 
 enum rc db_error_report(struct err *err, unsigned code, const char *place, const char *text)
 {
-    char privilege[400];
+    char remedy[400];
 
-    put_privilege(privilege, sizeof(privilege), code, text);
+    put_remedy(remedy, sizeof(remedy), code, text);
     return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)%s", place,
-                    (int)find_text_len(text), text, code, privilege);
+                    (int)find_text_len(text), text, code, remedy);
 }

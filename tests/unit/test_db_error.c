@@ -190,6 +190,16 @@ static void a_missing_right_is_named_as_its_grant(void **state)
     assert_null(strstr(err.text, "grants"));
 }
 
+static void a_missing_table_is_reported_with_the_command_that_compares_all(void **state)
+{
+    struct err err = {0};
+
+    (void)state;
+    db_error_report(&err, 1146, "m", "Table 'd.retry_task' doesn't exist");
+    assert_string_equal(err.text, "m: Table 'd.retry_task' doesn't exist (1146): `tallybox migrate "
+                                  "verify` shows which tables are missing");
+}
+
 static void the_report_needs_no_err(void **state)
 {
     (void)state;
@@ -205,6 +215,7 @@ int main(void)
         cmocka_unit_test(the_sentence_holds_place_text_and_number),
         cmocka_unit_test(a_long_text_is_cut_between_characters),
         cmocka_unit_test(a_missing_right_is_named_as_its_grant),
+        cmocka_unit_test(a_missing_table_is_reported_with_the_command_that_compares_all),
         cmocka_unit_test(the_report_needs_no_err),
     };
 
