@@ -28,6 +28,7 @@
 #include "producer/http/openapi_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote/vote_command.h"
+#include "schema/migrate/compare_command.h"
 #include "schema/migrate/grants.h"
 #include "schema/migrate/migrate_command.h"
 
@@ -148,6 +149,11 @@ static int doctor_with_schema(int argc, char **argv)
     return doctor_command(&env, argc, argv);
 }
 
+static int status_with_schema(int argc, char **argv)
+{
+    return status_command(schema_compare, argc, argv);
+}
+
 static int print_metrics_command(int argc, char **argv)
 {
     return metrics_command(roles, COUNT(roles), argc, argv);
@@ -180,7 +186,7 @@ static const struct command commands[] = {
     {"verify", "checks in the databases that no vote was lost or counted twice", verify_command,
      NULL},
     {"dead", "shows, replays and drops records that could not be applied", dead_command, NULL},
-    {"status", "shows the progress of every stage", status_command, NULL},
+    {"status", "shows the progress of every stage", status_with_schema, NULL},
     {"doctor", "checks settings, servers, privileges and topics; prints remedies",
      doctor_with_schema, NULL},
     {"config", "shows every setting and its source", config_command, NULL},

@@ -109,7 +109,15 @@ __attribute__((format(printf, 2, 3))) static void add_problem(struct problems *p
     problems->count++;
 }
 
-/* A part without its tables is no problem by itself: an installation may have one side only. */
+/* Whether the problem of the schema is that of the part, too. */
+static bool is_of_schema(const struct status_schema *schema, const struct status_fault *fault)
+{
+    if (fault->no_table)
+        return schema->missing[0] != '\0';
+    return strcmp(fault->err.text, schema->fault.err.text) == 0;
+}
+
+/* A part of a database without a schema is no problem by itself: that of the schema is. */
 static void check_fault(struct problems *problems, const char *part,
                         const struct status_fault *fault)
 {
@@ -118,7 +126,7 @@ static void check_fault(struct problems *problems, const char *part,
     if (fault->rc == RC_OK || fault->no_schema)
         return;
     for (size_t i = 0; i < status->schema_count; i++)
-        if (strcmp(fault->err.text, status->schemas[i].fault.err.text) == 0)
+        if (is_of_schema(&status->schemas[i], fault))
             return;
     add_problem(problems, "%s: %s", part, fault->err.text);
 }
@@ -139,6 +147,11 @@ static void check_schemas(struct problems *problems)
         else if (schema->unfinished[0])
             add_problem(problems, "[%s] %s: migration %s is not finished: run tallybox migrate up",
                         schema->section, schema->place, schema->unfinished);
+        if (schema->missing[0])
+            add_problem(problems,
+                        "[%s] %s: tables are missing: %s: tallybox migrate verify compares all "
+                        "tables",
+                        schema->section, schema->place, schema->missing);
     }
 }
 
@@ -181,9 +194,10 @@ static void check_lane(struct problems *problems, const struct status_lane *lane
     char readyz[READYZ_SIZE];
     char block[STATUS_BLOCK_SIZE];
 
-    check_fault(problems, lane->name, &lane->fault);
-    if (lane->fault.no_schema)
+    if (lane->no_table)
         add_problem(problems, "lane %s: there is no table %s", lane->name, lane->table);
+    else
+        check_fault(problems, lane->name, &lane->fault);
     if (lane->fault.rc != RC_OK)
         return;
     when_age(age, lane->oldest_ms);

@@ -28,9 +28,10 @@
 #define STATUS_UNKNOWN (-1)
 
 struct status_fault {
-    enum rc rc; /* RC_OK: the part could be read */
-    bool no_schema;
-    bool left_out; /* no_schema, as `migrate up --only outbox` recorded it */
+    enum rc rc;     /* RC_OK: the part could be read */
+    bool no_schema; /* the database has no schema yet, or an unfinished one */
+    bool no_table;  /* the schema is there, and a table of it is missing */
+    bool left_out;  /* no_schema, as `migrate up --only outbox` recorded it */
     struct err err;
 };
 
@@ -41,12 +42,14 @@ struct status_schema {
     int64_t version;                   /* the newest that is applied; 0: none */
     char unfinished[STATUS_NAME_SIZE]; /* a migration that stopped half-way; "": none */
     bool outbox_only;                  /* the vote tables were left out */
+    char missing[STATUS_TOPIC_SIZE];   /* its tables that are not there: "outbox, instance" */
 };
 
 struct status_lane {
     struct status_fault fault;
     char name[STATUS_NAME_SIZE];
     char table[STATUS_NAME_SIZE];
+    bool no_table;                /* the fault is that the lane's own table is missing */
     int64_t rows;                 /* STATUS_COUNT_MAX: that many or more */
     int64_t oldest_ms;            /* age; STATUS_UNKNOWN if the lane is empty or age_unknown */
     bool age_unknown;             /* there is no created_at, or it may not be read */

@@ -41,7 +41,8 @@ struct show {
     bool watch;
 };
 
-static enum rc fill_status(const struct settings *settings, struct status *status, struct err *err)
+static enum rc fill_status(const struct settings *settings, status_compare compare,
+                           struct status *status, struct err *err)
 {
     enum rc rc;
 
@@ -52,7 +53,7 @@ static enum rc fill_status(const struct settings *settings, struct status *statu
     status->housekeep_lease_ms = HOUSEKEEP_LEASE_MS;
     status->retry.threads = settings->retry.threads;
     status->now_ms = os_wall_ms();
-    rc = status_mysql_fill(status, settings, err);
+    rc = status_mysql_fill(status, settings, compare, err);
     if (rc != RC_OK)
         return rc;
     if (!status->progress_fault.left_out)
@@ -89,8 +90,8 @@ static int print_status(const struct status *status, const struct show *show)
 }
 
 /* With --watch until the process is killed, as by Ctrl-C, or its output is closed. */
-static int show_status(const struct settings *settings, struct status *status,
-                       const struct show *show)
+static int show_status(const struct settings *settings, status_compare compare,
+                       struct status *status, const struct show *show)
 {
     struct stop never;
     struct err err = {0};
@@ -100,7 +101,7 @@ static int show_status(const struct settings *settings, struct status *status,
     if (rc != RC_OK)
         return options_fail(rc, &err);
     do {
-        rc = fill_status(settings, status, &err);
+        rc = fill_status(settings, compare, status, &err);
         code = rc == RC_OK ? print_status(status, show) : options_fail(rc, &err);
         if (show->watch && code == EXIT_DONE)
             stop_wait(&never, WATCH_MS);
@@ -119,7 +120,7 @@ static bool is_reached(const struct status *status)
     return status->kafka_fault.rc != RC_RETRY;
 }
 
-int status_command(int argc, char **argv)
+int status_command(status_compare compare, int argc, char **argv)
 {
     struct show show = {0};
     const struct option_entry entries[] = {
@@ -161,7 +162,7 @@ int status_command(int argc, char **argv)
         return code;
     status = calloc(1, sizeof(*status));
     if (status)
-        code = show_status(config_settings(config), status, &show);
+        code = show_status(config_settings(config), compare, status, &show);
     else
         code = options_fail(err_fail(&err, RC_FATAL, 0, "out of memory"), &err);
     if (status && !is_reached(status))

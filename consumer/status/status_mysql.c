@@ -33,6 +33,7 @@
 struct side {
     struct mysql_settings settings; /* with shorter time-outs */
     struct db *db;
+    bool has_schema; /* all its migrations were finished, so a missing table is a fault */
     struct buf sql;
 };
 
@@ -49,12 +50,14 @@ static int64_t number_or_unknown(const struct db_row *row, size_t column)
 /* The account may be that of another role, so the text of the error alone is no remedy. */
 static const char status_grants[] = "`tallybox migrate grants --role status` those of this command";
 
-static void set_fault(struct status_fault *fault, enum rc rc, const struct err *err)
+static void set_fault(const struct side *side, struct status_fault *fault, enum rc rc,
+                      const struct err *err)
 {
     if (rc == RC_OK)
         return;
     status_fail(fault, rc, err);
-    fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE;
+    fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE && !side->has_schema;
+    fault->no_table = fault->err.code == DB_NO_SUCH_TABLE && side->has_schema;
     if (db_error_lacks_privilege((unsigned)fault->err.code) &&
         !strstr(fault->err.text, status_grants))
         err_fail(&fault->err, rc, fault->err.code, "%s, %s", fault->err.text, status_grants);
@@ -66,7 +69,7 @@ static void query_part(struct side *side, struct status_fault *fault, db_on_row 
     struct err err = {0};
 
     if (fault->rc == RC_OK)
-        set_fault(fault, db_query_buf(side->db, &side->sql, on_row, ctx, &err), &err);
+        set_fault(side, fault, db_query_buf(side->db, &side->sql, on_row, ctx, &err), &err);
 }
 
 static void set_sql(struct side *side, const char *text)
@@ -106,6 +109,7 @@ static void fill_schema(struct side *side, struct status_schema *schema, const c
     set_sql(side,
             "SELECT version, state, name, side FROM schema_history ORDER BY version LIMIT 10000");
     query_part(side, &schema->fault, schema_on_row, schema);
+    side->has_schema = schema->version > 0 && !schema->unfinished[0];
 }
 
 static enum rc lane_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -176,6 +180,7 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     db_put_name(sql, lane->table);
     buf_text_put(sql, COUNT_LIMIT ") waiting");
     query_part(side, &lane->fault, lane_on_row, lane);
+    lane->no_table = lane->fault.no_schema || lane->fault.no_table;
     outbox_explain_table(lane->table, lane->fault.rc, &lane->fault.err);
     set_sql(side, "SELECT owner, epoch, -(" AGE_OF(
                       "lease_until") "), diverted_keys, diverted_reason, "
@@ -204,7 +209,7 @@ static void fill_written(struct side *side, struct status *status)
 
     if (rc == RC_OK)
         rc = lanes_served(side->db, status->relay_lease_ms, status->served, &err);
-    set_fault(&status->written_fault, rc, &err);
+    set_fault(side, &status->written_fault, rc, &err);
 }
 
 static enum rc instance_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -527,7 +532,7 @@ static void fill_writers(struct side *side, struct status *status, const struct 
     struct db_cluster cluster;
     struct err err = {0};
 
-    set_fault(&unreachable, db_connect(side->db, &err), &err);
+    set_fault(side, &unreachable, db_connect(side->db, &err), &err);
     fill_schema(side, &status->schemas[status->schema_count++], "mysql", &unreachable);
     status->outbox_fault = unreachable;
     status->instances_fault = unreachable;
@@ -554,7 +559,7 @@ static void fill_group(struct side *side, struct status *status, const struct se
     struct err err = {0};
 
     if (status->progress_fault.rc == RC_OK)
-        set_fault(&status->progress_fault, installation_read(side->db, id, &err), &err);
+        set_fault(side, &status->progress_fault, installation_read(side->db, id, &err), &err);
     installation_name_group(status->group, settings, id);
 }
 
@@ -568,7 +573,7 @@ static void fill_sink(struct side *side, struct status *status, const struct set
     if (same && status->outbox_fault.rc == RC_RETRY)
         unreachable = status->outbox_fault;
     else
-        set_fault(&unreachable, read_clock(side, &status->now_ms, &err), &err);
+        set_fault(side, &unreachable, read_clock(side, &status->now_ms, &err), &err);
     if (!same)
         fill_schema(side, &status->schemas[status->schema_count++], "sink", &unreachable);
     status->progress_fault = unreachable;
@@ -603,8 +608,51 @@ static bool is_same_database(const struct mysql_settings *a, const struct mysql_
     return same_server && strcmp(a->database, b->database) == 0;
 }
 
-enum rc status_mysql_fill(struct status *status, const struct settings *settings, struct err *err)
+/* A search for tables that are missing. */
+struct search {
+    struct side *side;
+    struct status_schema *schema;
+};
+
+/* An account sees only tables to which it has a privilege. The server tells apart a table that is
+ * missing and one that the account may not read. */
+static void note_missing(void *ctx, const char *table, bool is_whole, const char *text)
 {
+    struct search *search = ctx;
+    char *missing = search->schema->missing;
+    size_t size = sizeof(search->schema->missing);
+    size_t len = strlen(missing);
+    struct err err = {0};
+
+    (void)text;
+    if (!is_whole)
+        return;
+    set_sql(search->side, "SELECT 1 FROM ");
+    db_put_name(&search->side->sql, table);
+    buf_text_put(&search->side->sql, " LIMIT 0");
+    if (db_query_buf(search->side->db, &search->side->sql, NULL, NULL, &err) == RC_OK ||
+        err.code != DB_NO_SUCH_TABLE)
+        return;
+    if (len + strlen(table) + 2 * sizeof(", ...") < size)
+        snprintf(missing + len, size - len, "%s%s", len > 0 ? ", " : "", table);
+    else if (strcmp(missing + len - 3, "...") != 0)
+        snprintf(missing + len, size - len, ", ...");
+}
+
+/* The parts read some of the tables only. A server that does not answer now answered them. */
+static void find_missing(struct side *side, struct status_schema *schema,
+                         const struct settings *settings, status_compare compare)
+{
+    struct search search = {.side = side, .schema = schema};
+
+    if (side->has_schema)
+        compare(settings, schema->section, note_missing, &search, NULL);
+}
+
+enum rc status_mysql_fill(struct status *status, const struct settings *settings,
+                          status_compare compare, struct err *err)
+{
+    bool same = is_same_database(&settings->mysql, &settings->sink);
     struct side writers = {0};
     struct side sink = {0};
     enum rc rc = open_side(&writers, &settings->mysql, err);
@@ -613,10 +661,14 @@ enum rc status_mysql_fill(struct status *status, const struct settings *settings
         rc = open_side(&sink, &settings->sink, err);
     if (rc == RC_OK) {
         fill_writers(&writers, status, settings);
+        sink.has_schema = same && writers.has_schema;
         if (status->schemas[0].outbox_only)
             leave_out_sink(&writers, status);
         else
-            fill_sink(&sink, status, settings, is_same_database(&settings->mysql, &settings->sink));
+            fill_sink(&sink, status, settings, same);
+        find_missing(&writers, &status->schemas[0], settings, compare);
+        if (status->schema_count > 1)
+            find_missing(&sink, &status->schemas[1], settings, compare);
     }
     close_side(&writers);
     close_side(&sink);

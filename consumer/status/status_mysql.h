@@ -6,8 +6,16 @@
 #include "common/config/settings.h"
 #include "consumer/status/status.h"
 
+typedef void (*status_on_drift)(void *ctx, const char *table, bool is_whole, const char *text);
+
+/* schema_compare(): finds what differs from the migrations in the database of a section, as far as
+ * the account may see it. */
+typedef enum rc (*status_compare)(const struct settings *settings, const char *section,
+                                  status_on_drift on_drift, void *ctx, struct err *err);
+
 /* Fills schemas, lanes, instances, retry queue, progress, dead records, roll-up and housekeeping,
  * each with its fault. Waits at most a few seconds for a server. RC_FATAL: no memory. */
-enum rc status_mysql_fill(struct status *status, const struct settings *settings, struct err *err);
+enum rc status_mysql_fill(struct status *status, const struct settings *settings,
+                          status_compare compare, struct err *err);
 
 #endif

@@ -172,6 +172,9 @@ static void put_schemas(const struct status *status, struct buf *out)
                      schema->version, schema->outbox_only ? ", with the outbox only" : "",
                      schema->unfinished[0] ? ", and " : "", schema->unfinished,
                      schema->unfinished[0] ? " is not finished: run tallybox migrate up" : "");
+        if (schema->missing[0])
+            put_line(out, "tables are missing: %s: tallybox migrate verify compares all tables",
+                     schema->missing);
     }
 }
 
@@ -258,7 +261,7 @@ static void put_outbox(const struct status *status, struct buf *out)
         char block[STATUS_BLOCK_SIZE];
 
         status_block_text(block, lane);
-        if (lane->fault.no_schema)
+        if (lane->no_table)
             put_line(out, "%s: there is no such table", lane->name);
         else if (lane->fault.rc != RC_OK)
             put_line(out, "%s: not known: %s", lane->name, lane->fault.err.text);
@@ -555,10 +558,11 @@ static json_t *schemas_json(const struct status *status)
     for (size_t i = 0; i < status->schema_count; i++) {
         const struct status_schema *one = &status->schemas[i];
 
-        append_json(&list, json_pack("{s:o, s:s, s:s, s:I, s:o, s:b}", "error",
+        append_json(&list, json_pack("{s:o, s:s, s:s, s:I, s:o, s:b, s:o}", "error",
                                      fault_json(&one->fault), "section", one->section, "place",
                                      one->place, "version", (json_int_t)one->version, "unfinished",
-                                     text_json(one->unfinished), "outbox_only", one->outbox_only));
+                                     text_json(one->unfinished), "outbox_only", one->outbox_only,
+                                     "missing_tables", text_json(one->missing)));
     }
     return list;
 }

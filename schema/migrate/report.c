@@ -214,10 +214,20 @@ static const char *name_kind(enum shape_kind kind)
     return "unknown";
 }
 
+void migrate_report_put_drift(struct buf *text, const struct shape_drift *drift)
+{
+    buf_print(text, "%s %s%s%s", name_kind(drift->kind), drift->table, drift->name[0] ? "." : "",
+              drift->name);
+    if (!drift->actual)
+        buf_print(text, " is missing: expected %s", drift->expected);
+    else if (!drift->expected)
+        buf_print(text, " should not be there: it is %s", drift->actual);
+    else
+        buf_print(text, " is %s: expected %s", drift->actual, drift->expected);
+}
+
 void migrate_report_drift(struct migrate_report *report, const struct shape_drift *drift)
 {
-    struct buf *text = &report->text;
-
     if (report->database) {
         json_array_append_new(list_names(report, "drift"),
                               json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "kind",
@@ -226,14 +236,9 @@ void migrate_report_drift(struct migrate_report *report, const struct shape_drif
                                         drift->actual));
         return;
     }
-    buf_print(text, "  %s %s%s%s", name_kind(drift->kind), drift->table, drift->name[0] ? "." : "",
-              drift->name);
-    if (!drift->actual)
-        buf_print(text, " is missing: expected %s\n", drift->expected);
-    else if (!drift->expected)
-        buf_print(text, " should not be there: it is %s\n", drift->actual);
-    else
-        buf_print(text, " is %s: expected %s\n", drift->actual, drift->expected);
+    buf_text_put(&report->text, "  ");
+    migrate_report_put_drift(&report->text, drift);
+    buf_char(&report->text, '\n');
 }
 
 void migrate_report_outcome(struct migrate_report *report, bool good, int version,

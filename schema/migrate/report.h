@@ -37,6 +37,9 @@ void migrate_report_event(struct migrate_report *report, enum migrate_event even
                           const struct migration *migration, size_t done, size_t statements);
 void migrate_report_drift(struct migrate_report *report, const struct shape_drift *drift);
 
+/* Appends a difference as words, in one line without its end. */
+void migrate_report_put_drift(struct buf *text, const struct shape_drift *drift);
+
 /* The outcome: a sentence, whether it is good, and the version the database has. */
 void migrate_report_outcome(struct migrate_report *report, bool good, int version,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));

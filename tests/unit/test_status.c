@@ -475,6 +475,41 @@ static void a_missing_schema_is_a_fact_and_not_a_failure(void **state)
     free(status);
 }
 
+/* The history says that all migrations were applied. */
+static void a_missing_table_of_a_schema_is_a_problem_with_its_name(void **state)
+{
+    struct status *status = status_good();
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "Table 't.retry_task' doesn't exist");
+    status_fail(&status->retry.fault, RC_FATAL, &err);
+    status->retry.fault.no_table = true;
+    assert_int_equal(status_outcome(status), RC_FATAL);
+    assert_problem(status, "PROBLEMS: retry queue: Table 't.retry_task' doesn't exist\n");
+    assert_says(status, "retry queue\n  not known: Table 't.retry_task' doesn't exist\n");
+    set(status->schemas[0].missing, "retry_task, instance");
+    assert_problem(status, "PROBLEMS: [mysql] tallybox at db:3306: tables are missing: retry_task, "
+                           "instance: tallybox migrate verify compares all tables\n");
+    assert_says(status, "  tables are missing: retry_task, instance: tallybox migrate verify");
+    free(status);
+}
+
+static void a_lane_tells_its_own_table_from_that_of_its_lease(void **state)
+{
+    struct status *status = status_good();
+    struct err err = {0};
+
+    (void)state;
+    err_set(&err, "Table 't.relay_lease' doesn't exist");
+    status_fail(&status->lanes[1].fault, RC_FATAL, &err);
+    status->lanes[1].fault.no_table = true;
+    assert_problem(status, "PROBLEMS: outbox_1: Table 't.relay_lease' doesn't exist\n");
+    status->lanes[1].no_table = true;
+    assert_problem(status, "PROBLEMS: lane outbox_1: there is no table outbox_1\n");
+    free(status);
+}
+
 static void a_person_reads_aligned_columns(void **state)
 {
     struct status *status = status_full();
@@ -660,6 +695,8 @@ int main(void)
         cmocka_unit_test(dead_records_and_faults_are_problems),
         cmocka_unit_test(housekeeping_reports_the_months_of_the_log),
         cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
+        cmocka_unit_test(a_missing_table_of_a_schema_is_a_problem_with_its_name),
+        cmocka_unit_test(a_lane_tells_its_own_table_from_that_of_its_lease),
         cmocka_unit_test(a_person_reads_aligned_columns),
         cmocka_unit_test(an_empty_installation_is_reported_as_empty),
         cmocka_unit_test(an_unfinished_migration_is_named),
