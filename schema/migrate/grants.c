@@ -14,7 +14,7 @@
 #define API_LANE "api_lane"
 #define RELAY_LANE "relay_lane"
 
-#define LINE_SIZE 512
+#define LINE_SIZE 1024
 #define LANE_SIZE 80
 #define ROLE_SIZE 32
 
@@ -36,6 +36,7 @@ struct walk {
 
     /* For one role only. */
     const char *role;           /* NULL: all */
+    const char *account;        /* as SQL; NULL: as in the file */
     char now[ROLE_SIZE];        /* the role of the paragraph; empty: before its first line */
     struct likely_role *likely; /* is offered each role */
     struct buf names;           /* of the tables: SELECT 'a' AS name UNION SELECT 'b' */
@@ -91,6 +92,60 @@ static void put_literal(struct buf *sql, const char *text)
 static bool begins_with(const char *text, const char *word)
 {
     return strncmp(text, word, strlen(word)) == 0;
+}
+
+static bool is_quote(char c)
+{
+    return c == '\'' || c == '"' || c == '`';
+}
+
+/* Copies a part of an account without its quotes. Returns false if it is empty, too long, or not
+ * one line. */
+static bool copy_part(char *out, size_t size, const char *text, size_t len)
+{
+    if (len > 1 && is_quote(text[0]) && text[len - 1] == text[0]) {
+        text++;
+        len -= 2;
+    }
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < ' ')
+            return false;
+    return len > 0 && (size_t)snprintf(out, size, "%.*s", (int)len, text) < size;
+}
+
+static bool put_account_name(struct grants_account *account, const char *host)
+{
+    struct buf sql = {0};
+    bool fits;
+
+    put_literal(&sql, account->user);
+    buf_char(&sql, '@');
+    put_literal(&sql, host);
+    fits = !sql.failed && sql.len < sizeof(account->sql);
+    if (fits)
+        snprintf(account->sql, sizeof(account->sql), "%s", buf_text(&sql));
+    buf_done(&sql);
+    return fits;
+}
+
+/* A host has no @, a user may. */
+enum rc grants_account_read(struct grants_account *account, const char *text, struct err *err)
+{
+    const char *at = strrchr(text, '@');
+    char host[GRANTS_USER_SIZE] = "%";
+
+    if (copy_part(account->user, sizeof(account->user), text,
+                  at ? (size_t)(at - text) : strlen(text)) &&
+        (!at || copy_part(host, sizeof(host), at + 1, strlen(at + 1))) &&
+        put_account_name(account, host))
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0, "--account %s: expected USER or USER@HOST", text);
+}
+
+void grants_account_of_role(struct grants_account *account, const char *role)
+{
+    snprintf(account->user, sizeof(account->user), "tallybox_%s", role);
+    snprintf(account->sql, sizeof(account->sql), "'tallybox_%s'@'%%'", role);
 }
 
 /* Keeps the name of a table that the role needs. */
@@ -231,6 +286,24 @@ static void read_role(struct walk *walk, const char *line)
     }
 }
 
+/* Puts the account that was chosen into a statement of the file, in place of the role's own. */
+static void put_chosen_line(struct walk *walk, const char *line)
+{
+    const char *to = walk->account ? strstr(line, " TO 'tallybox_") : NULL;
+    char chosen[LINE_SIZE];
+    int len;
+
+    if (!to) {
+        put_grant_line(walk, line);
+        return;
+    }
+    len = snprintf(chosen, sizeof(chosen), "%.*s TO %s;", (int)(to - line), line, walk->account);
+    if (len < 0 || (size_t)len >= sizeof(chosen))
+        walk->out->failed = true;
+    else
+        put_grant_line(walk, chosen);
+}
+
 /* An empty line ends a paragraph. One whose statements are all for the other side is left out with
  * its comment. */
 static void walk_line(struct walk *walk, const char *line)
@@ -242,7 +315,7 @@ static void walk_line(struct walk *walk, const char *line)
         return;
     if (begins_with(line, "GRANT ")) {
         walk->has_grants = true;
-        put_grant_line(walk, line);
+        put_chosen_line(walk, line);
         return;
     }
     if (line[0] == '\0') {
@@ -314,11 +387,49 @@ static void put_guard(struct buf *out, const struct walk *walk, bool outbox_only
     buf_text_put(out, ";\n");
 }
 
-static void put_account(struct buf *out, const char *role, const char *password)
+/* An account that exists may be another installation's, which must not lose its password: CREATE
+ * USER then ends the client, after this text. */
+static void put_account_guard(struct buf *out, const struct grants_choice *choice,
+                              const char *account)
+{
+    struct buf text = {0};
+
+    buf_print(&text, "the account %s exists and keeps its password: the new one is not in force. ",
+              account);
+    if (choice->has_section)
+        buf_print(
+            &text,
+            "If it is the account of this installation, let [role.%s] of the settings file "
+            "have its name and the new password, and run this again; else choose another name "
+            "with --account",
+            choice->role);
+    else
+        buf_text_put(&text, "Run this again without --create-user, or choose another name with "
+                            "--account");
+    buf_text_put(out, "SELECT ");
+    put_literal(out, buf_text(&text));
+    buf_text_put(out, " AS 'tallybox migrate grants' FROM information_schema.user_privileges WHERE "
+                      "grantee = ");
+    put_literal(out, account);
+    buf_text_put(out, " LIMIT 1;\n");
+    out->failed |= text.failed;
+    buf_done(&text);
+}
+
+static void put_account(struct buf *out, const struct grants_choice *choice, const char *account,
+                        const char *password)
 {
     if (!password)
         return;
-    buf_print(out, "CREATE USER 'tallybox_%s'@'%%' IDENTIFIED BY ", role);
+    if (choice->is_new_account)
+        put_account_guard(out, choice, account);
+    buf_print(out, "CREATE USER %s%s IDENTIFIED BY ",
+              choice->is_new_account ? "" : "IF NOT EXISTS ", account);
+    put_literal(out, password);
+    buf_text_put(out, ";\n");
+    if (choice->is_new_account)
+        return;
+    buf_print(out, "ALTER USER %s IDENTIFIED BY ", account);
     put_literal(out, password);
     buf_text_put(out, ";\n");
 }
@@ -357,12 +468,15 @@ static void add_database(struct server_part *part, struct walk *walk,
     buf_done(&walk->reads);
 }
 
-static void end_server(struct buf *out, struct server_part *part, const char *role,
-                       const char *password)
+static void end_server(struct buf *out, struct server_part *part,
+                       const struct grants_choice *choice, const char *password)
 {
+    struct grants_account own;
+
+    grants_account_of_role(&own, choice->role);
     if (part->grants.len > 0) {
         buf_put(out, part->checks.data, part->checks.len);
-        put_account(out, role, password);
+        put_account(out, choice, choice->account ? choice->account : own.sql, password);
         buf_put(out, part->grants.data, part->grants.len);
     }
     out->failed |= part->checks.failed || part->grants.failed;
@@ -385,6 +499,7 @@ enum rc grants_put_role(struct buf *out, const struct settings *settings,
                             .target = &targets[i],
                             .sides = targets[i].sides,
                             .role = choice->role,
+                            .account = choice->account,
                             .likely = &likely};
 
         if (choice->outbox_only)
@@ -392,7 +507,7 @@ enum rc grants_put_role(struct buf *out, const struct settings *settings,
         add_database(&part, &walk, choice);
         if (i + 1 < count && migrate_is_one_server(targets[i].settings, targets[i + 1].settings))
             continue;
-        end_server(out, &part, choice->role, password);
+        end_server(out, &part, choice, password);
         password = choice->sink_password;
     }
     if (out->failed || out->len > before)

@@ -20,11 +20,30 @@ extern const size_t grants_sql_len;
  * no memory. */
 void grants_put(struct buf *out, const struct settings *settings, bool outbox_only);
 
+#define GRANTS_USER_SIZE 128
+#define GRANTS_ACCOUNT_SIZE 512
+
+/* An account of a database server. */
+struct grants_account {
+    char user[GRANTS_USER_SIZE];
+    char sql[GRANTS_ACCOUNT_SIZE]; /* 'shop'@'localhost' */
+};
+
+/* Reads USER, USER@HOST or both in quotes; the host is % if there is none. RC_REJECT: the text is
+ * no account. */
+enum rc grants_account_read(struct grants_account *account, const char *text, struct err *err);
+
+/* The account that the statements of a role name otherwise: tallybox_ROLE, from any host. */
+void grants_account_of_role(struct grants_account *account, const char *role);
+
 struct grants_choice {
     const char *role;          /* as in grants.sql: "relay" */
+    const char *account;       /* grants_account.sql; NULL: the role's own */
     bool outbox_only;          /* nothing on the vote tables */
-    const char *password;      /* creates the account with it; NULL: the account exists */
+    const char *password;      /* the account gets it; NULL: the account exists */
     const char *sink_password; /* the same on another server of [sink] */
+    bool is_new_account;       /* ends the client if the account exists */
+    bool has_section;          /* the settings file may have [role.ROLE] */
 };
 
 /* Appends the statements for the account of one role, one part for each server, in an order in

@@ -3,7 +3,8 @@
 --     tallybox migrate up
 --     tallybox migrate grants --role relay --create-user | mariadb
 -- and the last line for each role that you use, and for each application. --create-user makes the
--- account, each with its own password; without it create the account first.
+-- account, each with its own password; without it create the account first. --account USER@HOST is
+-- for an account with another name than tallybox_ROLE, as that of an application.
 
 -- migrate: `tallybox migrate`, and every command with --migrate. Before the first run.
 GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON outbox_side.* TO 'tallybox_migrate'@'%';

@@ -345,6 +345,7 @@ struct request {
     const char *only;
     const char *with;
     const char *role;
+    const char *account;
     bool create_user;
 };
 
@@ -363,14 +364,34 @@ static bool has_password(const struct mysql_settings *settings, const char *user
     return strcmp(settings->user, user) == 0 && settings->password[0];
 }
 
-/* The password of the settings if they are those of the role, else a new one, which the operator
- * sees, because standard output goes to the database's client. Copies into password. */
-static void choose_password(const struct settings *settings, struct grants_choice *choice,
-                            char password[SETTING_TEXT_SIZE])
+/* Whether the settings file may have a section of the role: an application has none. */
+static bool has_section(const char *role)
 {
-    char user[SETTING_TEXT_SIZE];
+    for (size_t i = 0; i < settings_roles_count; i++)
+        if (strcmp(settings_roles[i], role) == 0)
+            return true;
+    return false;
+}
 
-    snprintf(user, sizeof(user), "tallybox_%s", choice->role);
+/* The operator sees a new account on standard error, because standard output goes to the database's
+ * client. It can be appended to the settings file. */
+static void tell_account(const struct grants_choice *choice, const char *user, const char *password)
+{
+    fprintf(stderr, "\n# `tallybox migrate grants` chose this password%s.\n",
+            choice->has_section ? ""
+                                : ". It is the application's: keep it out of the settings file");
+    if (choice->has_section)
+        fprintf(stderr, "[role.%s]\nmysql.user = %s\nmysql.password = %s\n", choice->role, user,
+                password);
+    else
+        fprintf(stderr, "# user = %s\n# password = %s\n", user, password);
+}
+
+/* The password of the settings if they are those of the account, else a new one. Copies into
+ * password. */
+static void choose_password(const struct settings *settings, struct grants_choice *choice,
+                            const char *user, char password[SETTING_TEXT_SIZE])
+{
     choice->password = choice->sink_password = password;
     if (has_password(&settings->mysql, user)) {
         snprintf(password, SETTING_TEXT_SIZE, "%s", settings->mysql.password);
@@ -378,11 +399,10 @@ static void choose_password(const struct settings *settings, struct grants_choic
             choice->sink_password = settings->sink.password;
         return;
     }
+    choice->is_new_account = true;
+    choice->has_section = has_section(choice->role);
     make_password(password);
-    fprintf(stderr,
-            "tallybox migrate grants: the account and its new password, for [role.%s] of the "
-            "settings file or for the application:\nmysql.user = %s\nmysql.password = %s\n",
-            choice->role, user, password);
+    tell_account(choice, user, password);
 }
 
 static int fail_usage(const char *fault)
@@ -395,6 +415,7 @@ static enum rc put_grants(struct buf *text, const struct settings *settings,
                           const struct request *request, struct err *err)
 {
     struct grants_choice choice = {.role = request->role, .outbox_only = request->only != NULL};
+    struct grants_account account;
     char password[SETTING_TEXT_SIZE];
     struct buf tried = {0};
     enum rc rc;
@@ -403,11 +424,15 @@ static enum rc put_grants(struct buf *text, const struct settings *settings,
         grants_put(text, settings, request->only != NULL);
         return RC_OK;
     }
-    rc = grants_put_role(&tried, settings, &choice, err);
+    grants_account_of_role(&account, request->role);
+    rc = request->account ? grants_account_read(&account, request->account, err) : RC_OK;
+    choice.account = account.sql;
+    if (rc == RC_OK)
+        rc = grants_put_role(&tried, settings, &choice, err);
     buf_done(&tried);
     if (rc != RC_OK || !request->create_user)
         return rc == RC_OK ? grants_put_role(text, settings, &choice, err) : rc;
-    choose_password(settings, &choice, password);
+    choose_password(settings, &choice, account.user, password);
     return grants_put_role(text, settings, &choice, err);
 }
 
@@ -488,10 +513,10 @@ static const char *find_request_fault(const struct request *request)
         return "--with votes is for up, plan and baseline";
     if (request->only && request->with)
         return "--only outbox and --with votes exclude each other";
-    if ((request->role || request->create_user) && !is_grants)
-        return "--role and --create-user are for grants";
-    if (request->create_user && !request->role)
-        return "--create-user needs --role";
+    if ((request->role || request->account || request->create_user) && !is_grants)
+        return "--role, --account and --create-user are for grants";
+    if ((request->account || request->create_user) && !request->role)
+        return "--account and --create-user need --role";
     return NULL;
 }
 
@@ -503,12 +528,14 @@ static const char about[] =
     "totals, progress, dead records and remarks. The history records it: "
     "relay and retry run, status and verify expect no vote tables, and neither a later `migrate "
     "up` nor --migrate adds them. `migrate up --with votes` does.\n\n"
-    "grants --role ROLE --create-user is SQL for an administrator's client. The account gets the "
-    "password of the settings, with those of [role.ROLE], if their mysql.user is the account's "
-    "name, tallybox_ROLE; else a new one, which is printed on standard error. If [mysql] and "
-    "[sink] are on two servers, there is a part for each. The role migrate comes before `migrate "
-    "up`; the others come "
-    "after it, because servers grant rights only on tables that exist.\n\n"
+    "grants --role ROLE is SQL for an administrator's client, for the account "
+    "'tallybox_ROLE'@'%' or the one of --account. With --create-user the client makes the account. "
+    "If the settings, with those of [role.ROLE], have this user and a password, the account gets "
+    "that password, also if it exists. Else it gets a new one, which is printed on standard error "
+    "as a section of the settings file; an account that exists then keeps its password, and the "
+    "client ends with an error. If [mysql] and [sink] are on two servers, there is a part for "
+    "each. The role migrate comes before `migrate up`; the others come after it, because servers "
+    "grant rights only on tables that exist.\n\n"
     "The exit code is 1 when status finds something pending, verify finds a difference or a "
     "migration fails, and 3 when a server is away.";
 
@@ -517,6 +544,8 @@ static const char examples[] = "Examples:\n"
                                "  tallybox migrate up --wait 300\n"
                                "  tallybox migrate up --only outbox\n"
                                "  tallybox migrate grants --role relay --create-user | mariadb\n"
+                               "  tallybox migrate grants --role application_insert --account "
+                               "shop@localhost | mariadb\n"
                                "  tallybox migrate verify --json\n";
 
 static enum migrate_scope choose_scope(const struct request *request)
@@ -555,6 +584,8 @@ int migrate_command(int argc, char **argv)
         {"with", OPTION_TEXT, &request.with, "votes",
          "up, plan, baseline: also the vote tables that --only outbox left out"},
         {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account"},
+        {"account", OPTION_TEXT, &request.account, "USER[@HOST]",
+         "grants --role: for this account, not for tallybox_ROLE; any host if none is given"},
         {"create-user", OPTION_FLAG, &request.create_user, NULL,
          "grants --role: create the account, too"},
         {"to", OPTION_NUMBER, &request.to, "VERSION",

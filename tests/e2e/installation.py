@@ -156,7 +156,7 @@ class Installation(unittest.TestCase):
                     self.note_account(role[1], done.stderr)
 
     def note_account(self, role, printed):
-        match = re.search(r"mysql\.user = (\S+)\nmysql\.password = (\S+)", printed)
+        match = re.search(r"user = (\S+)\n\S*(?:# )?\S*password = (\S+)", printed)
         self.assertTrue(match, printed)
         (self.work / f"{role}.password").write_text(match[2] + "\n")
         (self.work / f"{role}.password").chmod(0o600)

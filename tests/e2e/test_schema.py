@@ -724,8 +724,83 @@ class Accounts(SchemaCase):
                               env=suite.clean_environment())
         self.assertEqual(done.returncode, suite.DONE, done.stdout + done.stderr)
 
+    def client(self, *arguments):
+        """`migrate grants ... 2>> tallybox.ini | mariadb`: what the client printed, and its exit
+        code."""
+        with self.ini.open("a") as ini:
+            done = subprocess.run(self.words("grants", *arguments), stdout=subprocess.PIPE,
+                                  stderr=ini, text=True, timeout=60, check=True,
+                                  env=suite.clean_environment())
+        done = subprocess.run(["mariadb", "--no-defaults", f"--host={suite.database().host}",
+                               f"--port={suite.database().port}", "--user=root", "--table"],
+                              input=done.stdout, capture_output=True, text=True, timeout=60,
+                              check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_a_new_account_is_appended_to_the_settings_and_made_once(self):
+        """A second run gives the account what the settings say; another installation, whose
+        settings have no password, leaves it as it is."""
+        user = f"{self.name}_status"
+        self.addCleanup(self.sql, f"DROP USER IF EXISTS '{user}'@'%'", database=None)
+        self.migrate("up")
+        before = self.ini.read_text()
+        words = ("--role", "status", "--account", user, "--create-user")
+        self.assertEqual(self.client(*words), (0, ""))
+        written = self.ini.read_text()[len(before):]
+        self.assertRegex(written, r"\A\n# .*\n\[role\.status\]\nmysql\.user = "
+                                  rf"{user}\nmysql\.password = \S+\n\Z")
+        status = [suite.BINARY, "status", "--config", str(self.ini)]
+        def shown():
+            return subprocess.run(status, capture_output=True, text=True, timeout=60, check=False,
+                                  env=suite.clean_environment()).stdout
+        self.assertRegex(shown(), r"\A(ok|PROBLEMS)")
+        self.assertNotIn("denied", shown())
+        # The settings have the password now.
+        self.assertEqual(self.client(*words), (0, ""))
+        self.assertEqual(self.ini.read_text(), before + written)
+        self.ini.write_text(before)
+        code, printed = self.client(*words)
+        self.assertEqual(code, 1)
+        self.assertIn(f"the account '{user}'@'%' exists and keeps its password", printed)
+        self.assertIn("let [role.status] of the settings file have its name", printed)
+        self.assertIn("ERROR 1396", printed)
+        other = self.ini.read_text()
+        self.assertIn("denied", shown())
+        self.ini.write_text(before + written)
+        self.assertNotIn("denied", shown())
+        # A lost password: the settings have a new one.
+        self.ini.write_text(other)
+        self.assertEqual(self.client(*words), (0, ""))
+        self.assertNotIn("denied", shown())
+
+    def test_an_account_of_the_application_gets_the_rights(self):
+        """As one of a single host, and no section of the settings file."""
+        user = f"{self.name}_shop"
+        self.addCleanup(self.sql, f"DROP USER IF EXISTS '{user}'@'127.0.0.1'", database=None)
+        self.sql(f"CREATE USER '{user}'@'127.0.0.1' IDENTIFIED BY 'own'", database=None)
+        self.migrate("up", "--only", "outbox")
+        before = self.ini.read_text()
+        words = ("--role", "application_insert", "--only", "outbox", "--account",
+                 f"{user}@127.0.0.1")
+        self.assertEqual(self.client(*words), (0, ""))
+        self.assertEqual(self.ini.read_text(), before)
+        writer = suite.connect(self.name, user=user, password="own")
+        self.addCleanup(writer.close)
+        with writer.cursor() as cursor:
+            cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) "
+                           "VALUES (UUID(), 'order', '1', 'OrderPlaced', '{}')")
+            cursor.execute("INSERT INTO retry_task (scene, handler, idempotency_key, options) "
+                           "VALUES ('invoice', 'http', 'invoice/815', '{}')")
+        code, printed = self.client(*words, "--create-user")
+        self.assertEqual(code, 1)
+        self.assertIn("Run this again without --create-user", printed)
+        self.assertRegex(self.ini.read_text()[len(before):],
+                         rf"\A\n# .* keep it out .*\n# user = {user}\n# password = \S+\n\Z")
+
     def test_roles_and_options_are_checked(self):
         for arguments in (("grants", "--role", "relya"), ("grants", "--create-user"),
+                          ("grants", "--account", "shop"), ("up", "--account", "shop"),
+                          ("grants", "--role", "relay", "--account", "@localhost"),
                           ("grants", "--only", "votes"), ("up", "--role", "relay")):
             self.migrate(*arguments, expect=suite.USAGE)
 

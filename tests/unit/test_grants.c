@@ -135,7 +135,9 @@ static void a_role_alone_is_guarded_by_its_tables(void **state)
     assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
     note = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'a''b'");
     guard = strstr(buf_text(&text), "(SELECT 1 FROM `a'b`.schema_history LIMIT 0) UNION ALL ");
-    user = strstr(buf_text(&text), "CREATE USER 'tallybox_relay'@'%' IDENTIFIED BY 'it''s';\n");
+    user = strstr(buf_text(&text),
+                  "CREATE USER IF NOT EXISTS 'tallybox_relay'@'%' IDENTIFIED BY 'it''s';\n"
+                  "ALTER USER 'tallybox_relay'@'%' IDENTIFIED BY 'it''s';\n");
     grant = strstr(buf_text(&text), "GRANT SELECT, DELETE ON `a'b`.outbox TO 'tallybox_relay'@'%'");
     assert_true(note && guard && user && grant);
     assert_true(note < guard && guard < user && user < grant);
@@ -163,7 +165,7 @@ static void two_databases_on_one_server_share_the_account(void **state)
     /* What is missing in either stops the client before the account exists. */
     first = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'd'");
     second = strstr(buf_text(&text), "SELECT CONCAT('missing in database ', 'e'");
-    user = strstr(buf_text(&text), "CREATE USER 'tallybox_retry'@'%' IDENTIFIED BY 'x';\n");
+    user = strstr(buf_text(&text), "CREATE USER IF NOT EXISTS 'tallybox_retry'@'%' IDENTIFIED BY ");
     assert_true(first && second && user);
     assert_true(first < second && second < user && user < strstr(buf_text(&text), "GRANT "));
     assert_int_equal(count_of(&text, "ON d.retry_attempt TO 'tallybox_retry'"), 1);
@@ -187,6 +189,86 @@ static void two_servers_have_an_account_each(void **state)
     assert_true(strstr(buf_text(&text), "IDENTIFIED BY 'x';\n") < second);
     assert_non_null(strstr(second, "IDENTIFIED BY 'y';\n"));
     buf_done(&text);
+}
+
+/* The account of another installation must not lose its password. */
+static void an_account_that_exists_ends_the_client_before_a_new_password(void **state)
+{
+    struct grants_choice choice = {
+        .role = "relay", .password = "x", .is_new_account = true, .has_section = true};
+    struct buf text = {0};
+    const char *note;
+    const char *user;
+
+    (void)state;
+    settings_reset();
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    note =
+        strstr(buf_text(&text), "SELECT 'the account ''tallybox_relay''@''%'' exists and keeps ");
+    user = strstr(buf_text(&text), "CREATE USER 'tallybox_relay'@'%' IDENTIFIED BY 'x';\n");
+    assert_true(note && user && note < user);
+    assert_non_null(strstr(note, " let [role.relay] of the settings file have its name and "));
+    assert_non_null(strstr(note, " WHERE grantee = '''tallybox_relay''@''%''' LIMIT 1;\n"));
+    assert_int_equal(count_of(&text, "ALTER USER"), 0);
+    buf_done(&text);
+    /* No section of the settings file is an application's. */
+    choice.role = "application";
+    choice.has_section = false;
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    assert_int_equal(count_of(&text, "[role."), 0);
+    assert_int_equal(count_of(&text, " Run this again without --create-user, or "), 1);
+    buf_done(&text);
+}
+
+static void every_statement_names_the_account_that_was_chosen(void **state)
+{
+    struct grants_account account;
+    const struct grants_choice choice = {.role = "relay", .account = account.sql, .password = "x"};
+    struct buf text = {0};
+
+    (void)state;
+    settings_reset();
+    lanes_set("outbox", "shop");
+    assert_int_equal(grants_account_read(&account, "it's@10.0.0.%", NULL), RC_OK);
+    assert_int_equal(grants_put_role(&text, &settings, &choice, NULL), RC_OK);
+    assert_int_equal(count_of(&text, "tallybox_relay"), 0);
+    assert_int_equal(count_of(&text, "USER IF NOT EXISTS 'it''s'@'10.0.0.%' IDENTIFIED"), 1);
+    assert_int_equal(count_of(&text, "ALTER USER 'it''s'@'10.0.0.%' IDENTIFIED BY 'x';\n"), 1);
+    assert_int_equal(count_of(&text, " TO 'it''s'@'10.0.0.%';\n"), count_of(&text, "GRANT "));
+    assert_int_equal(count_of(&text, "ON d.shop TO"), 1);
+    assert_int_equal(count_of(&text, "GRANT PROCESS ON *.* TO 'it''s'@'10.0.0.%';"), 1);
+    buf_done(&text);
+}
+
+static void an_account_is_read_with_and_without_quotes_and_host(void **state)
+{
+    static const char *const cases[][3] = {
+        {"shop", "shop", "'shop'@'%'"},
+        {"shop@localhost", "shop", "'shop'@'localhost'"},
+        {"'shop'@'localhost'", "shop", "'shop'@'localhost'"},
+        {"`a b`@\"::1\"", "a b", "'a b'@'::1'"},
+        {"me@firm@%", "me@firm", "'me@firm'@'%'"},
+        {"'", "'", "''''@'%'"},
+    };
+    static const char *const wrong[] = {"", "@localhost", "shop@", "''@h", "shop@''", "a\nb"};
+    struct grants_account account;
+    char longest[GRANTS_USER_SIZE + 1];
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(grants_account_read(&account, cases[i][0], &err), RC_OK);
+        assert_string_equal(account.user, cases[i][1]);
+        assert_string_equal(account.sql, cases[i][2]);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_int_equal(grants_account_read(&account, wrong[i], &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "expected USER or USER@HOST"));
+    memset(longest, '\\', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    assert_int_equal(grants_account_read(&account, longest, &err), RC_REJECT);
+    longest[sizeof(longest) - 2] = '\0';
+    assert_int_equal(grants_account_read(&account, longest, &err), RC_OK);
 }
 
 static void a_role_without_vote_tables_gets_no_rights_on_them(void **state)
@@ -317,6 +399,9 @@ int main(void)
         cmocka_unit_test(a_role_alone_is_guarded_by_its_tables),
         cmocka_unit_test(two_databases_on_one_server_share_the_account),
         cmocka_unit_test(two_servers_have_an_account_each),
+        cmocka_unit_test(an_account_that_exists_ends_the_client_before_a_new_password),
+        cmocka_unit_test(every_statement_names_the_account_that_was_chosen),
+        cmocka_unit_test(an_account_is_read_with_and_without_quotes_and_host),
         cmocka_unit_test(a_role_without_vote_tables_gets_no_rights_on_them),
         cmocka_unit_test(a_lane_may_lack_created_at),
         cmocka_unit_test(a_role_for_the_whole_database_needs_no_table),
