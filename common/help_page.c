@@ -123,6 +123,35 @@ static void put_actions(const struct option_parse *parse, put_pair put)
     }
 }
 
+/* "[mysql], [kafka] and [relay]" of "mysql,kafka,relay". */
+static void put_section_names(const char *sections, char *out, size_t size)
+{
+    size_t len = 0;
+
+    for (const char *at = sections; *at && len < size;) {
+        size_t word_len = strcspn(at, ",");
+        const char *next = at + word_len + (at[word_len] == ',');
+        const char *between = at == sections ? "" : *next ? ", " : " and ";
+
+        len += (size_t)snprintf(out + len, size - len, "%s[%.*s]", between, (int)word_len, at);
+        at = next;
+    }
+}
+
+static void put_settings_note(const struct option_parse *parse)
+{
+    char names[PAGE_COLUMNS * 2] = "";
+    char note[PAGE_COLUMNS * 4];
+
+    put_section_names(parse->sections, names, sizeof(names));
+    snprintf(note, sizeof(note),
+             "Settings: the command reads the sections %s. `%s --help=settings` lists them with "
+             "their defaults.",
+             names, parse->command);
+    printf("\n");
+    put_wrapped(note, 0, 0);
+}
+
 static void print_text(const struct help_page *page)
 {
     const struct option_parse *parse = page->parse;
@@ -130,21 +159,29 @@ static void print_text(const struct help_page *page)
     printf("Usage: %s [OPTION]...%s%s\n\n", parse->command, *parse->arguments ? " " : "",
            parse->arguments);
     put_wrapped(parse->about, 0, 0);
-    printf("\nOptions:\n");
-    put_entries(page, put_line);
-    if (parse->sections) {
-        printf("\nSettings, with their defaults:\n");
-        put_settings(parse->sections, put_line);
-    }
-    printf("\n");
-    put_wrapped(sources_of_settings, 0, 0);
     if (parse->action_count > 0) {
         printf("\nActions:\n");
         put_actions(parse, put_line);
     }
+    printf("\nOptions:\n");
+    put_entries(page, put_line);
+    if (parse->sections)
+        put_settings_note(parse);
+    printf("\n");
+    put_wrapped(sources_of_settings, 0, 0);
     if (parse->examples)
         printf("\n%s%s", parse->examples,
                parse->examples[strlen(parse->examples) - 1] == '\n' ? "" : "\n");
+}
+
+static void print_settings(const struct help_page *page)
+{
+    const struct option_parse *parse = page->parse;
+
+    printf("Settings of %s, with their defaults:\n", parse->command);
+    put_settings(parse->sections ? parse->sections : "mysql,log", put_line);
+    printf("\n");
+    put_wrapped(sources_of_settings, 0, 0);
 }
 
 static void put_roff(const char *text)
@@ -229,6 +266,10 @@ static void print_man(const struct help_page *page)
            parse->arguments);
     put_roff(parse->about);
     printf("\n");
+    if (parse->action_count > 0) {
+        printf(".SH ACTIONS\n");
+        put_actions(parse, put_roff_pair);
+    }
     printf(".SH OPTIONS\n");
     put_entries(page, put_roff_pair);
     if (parse->sections) {
@@ -238,10 +279,6 @@ static void print_man(const struct help_page *page)
     printf(".PP\n");
     put_roff(sources_of_settings);
     printf("\n");
-    if (parse->action_count > 0) {
-        printf(".SH ACTIONS\n");
-        put_actions(parse, put_roff_pair);
-    }
     put_exit_status();
     if (parse->examples) {
         printf(".SH NOTES\n.nf\n");
@@ -267,6 +304,28 @@ static void put_action_words(const struct option_parse *parse)
     }
 }
 
+/* "scene:list scene:set" of the actions "scene list" and "scene set". */
+static void put_second_words(const struct option_parse *parse)
+{
+    for (size_t i = 0; i < parse->action_count; i++) {
+        const char *name = parse->actions[i].name;
+        size_t len = strcspn(name, " ");
+
+        if (name[len])
+            printf(" %.*s:%s", (int)len, name, name + len + 1);
+    }
+}
+
+static void put_values(const struct option_entry *entry)
+{
+    for (const char *at = entry->values; at && *at; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " ");
+
+        printf(" --%s:%.*s", entry->name, (int)len, at);
+        at += len;
+    }
+}
+
 static void print_words(const struct help_page *page)
 {
     const struct option_parse *parse = page->parse;
@@ -283,6 +342,10 @@ static void print_words(const struct help_page *page)
     for (size_t i = 0; i < page->common_count; i++)
         if (page->common[i].metavar)
             printf(" --%s", page->common[i].name);
+    printf(" |");
+    put_second_words(parse);
+    for (size_t i = 0; i < parse->count; i++)
+        put_values(&parse->entries[i]);
     printf("\n");
 }
 
@@ -294,6 +357,9 @@ void help_page_print(const struct help_page *page, enum help_form form)
         break;
     case HELP_WORDS:
         print_words(page);
+        break;
+    case HELP_SETTINGS:
+        print_settings(page);
         break;
     case HELP_TEXT:
         print_text(page);
@@ -401,13 +467,17 @@ void help_page_print_completion(const struct command *commands, size_t count, bo
            "    case ${COMP_WORDS[1]} in\n"
            "    help | man) line=\"");
     put_names(commands, count);
-    printf("|\" ;;\n    completion) line=\"bash zsh|\" ;;\n");
+    printf("||\" ;;\n    completion) line=\"bash zsh||\" ;;\n");
     for (size_t i = 0; i < count; i++)
         if (commands[i].run)
             put_command_words(&commands[i]);
     /* An option that takes a value gets the shell's own completion, which is for files. */
     printf("    esac\n"
            "    line=${line//$'\\n'/ }\n"
+           "    COMPREPLY=($(compgen -W \"${line##*|}\" -- \"$before:$word\"))\n"
+           "    COMPREPLY=(\"${COMPREPLY[@]#\"$before:\"}\")\n"
+           "    case \" ${line##*|}\" in *\" $before:\"*) return ;; esac\n"
+           "    line=${line%%|*}\n"
            "    case \" ${line##*|} \" in *\" $before \"*) return ;; esac\n"
            "    COMPREPLY=($(compgen -W \"${line%%|*}\" -- \"$word\"))\n"
            "}\n"

@@ -10,9 +10,11 @@
 #include <stddef.h>
 
 enum help_form {
-    HELP_TEXT, /* for a terminal, at most 80 columns */
-    HELP_MAN,  /* roff, with the macros of man(7) */
-    /* One line: the first word of each action, all options, "|", the options that take a value. */
+    HELP_TEXT,     /* for a terminal, at most 80 columns */
+    HELP_SETTINGS, /* the same for the settings that the command reads */
+    HELP_MAN,      /* roff, with the macros of man(7) */
+    /* One line: the first word of each action, all options, "|", the options that take a value,
+     * "|", and WORD:NEXT for each word that may follow an action's first word or an option. */
     HELP_WORDS,
 };
 

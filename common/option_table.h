@@ -22,6 +22,7 @@ struct option_entry {
     void *target;
     const char *metavar; /* NULL for flags */
     const char *help;
+    const char *values; /* what the completion offers, separated by blanks, or NULL */
 };
 
 /* What the first arguments of a command may be. */
@@ -42,7 +43,8 @@ struct option_parse {
     const struct option_action *actions;
     size_t action_count;
     const char *examples; /* the last paragraph, or NULL */
-    /* Sections whose settings --help lists, separated by commas, or NULL. */
+    /* Sections whose settings --help=settings and the man page list, separated by commas, or
+     * NULL. */
     const char *sections;
 };
 

@@ -17,9 +17,10 @@
 
 /* Options of every command. sets and help are handled separately, so their target is unused. */
 static const struct option_entry common_entries[] = {
-    {"config", OPTION_TEXT, NULL, "FILE", "read settings from FILE, not from ./tallybox.ini"},
-    {"set", OPTION_TEXT, NULL, "SECTION.KEY=VALUE", "set one setting; may be repeated"},
-    {"help", OPTION_FLAG, NULL, NULL, "show this page"},
+    {"config", OPTION_TEXT, NULL, "FILE", "read settings from FILE, not from ./tallybox.ini", NULL},
+    {"set", OPTION_TEXT, NULL, "SECTION.KEY=VALUE", "set one setting; may be repeated", NULL},
+    {"help", OPTION_FLAG, NULL, NULL,
+     "show this page; --help=settings: the settings that the command reads", NULL},
 };
 #define COMMON_COUNT (sizeof(common_entries) / sizeof(common_entries[0]))
 
@@ -53,14 +54,16 @@ static int show_help(const struct option_parse *parse, enum help_form form)
     return EXIT_DONE;
 }
 
-/* --help, or --help=FORM for what generates documents. */
+/* --help=FORM. man and words are for what generates documents. */
 static int take_help(const struct option_parse *parse, const char *form)
 {
+    if (strcmp(form, "settings") == 0)
+        return show_help(parse, HELP_SETTINGS);
     if (strcmp(form, "man") == 0)
         return show_help(parse, HELP_MAN);
     if (strcmp(form, "words") == 0)
         return show_help(parse, HELP_WORDS);
-    return fail(parse, "--help=%s: expected man, words or no value", form);
+    return fail(parse, "--help=%s: expected settings, man, words or no value", form);
 }
 
 static const struct option_entry *find_entry(const struct option_parse *parse, const char *name,

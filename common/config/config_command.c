@@ -254,7 +254,9 @@ int config_command(int argc, char **argv)
     const char *role = NULL;
     const struct option_entry entries[] = {
         {"role", OPTION_TEXT, &role, "NAME",
-         "show what this role reads: its section [role.NAME] counts"},
+         "show what this role reads: its section [role.NAME] counts",
+         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
+         "migrate"},
         {"defaults", OPTION_FLAG, &defaults, NULL, "print a settings file with every default"},
         {"table", OPTION_FLAG, &table, NULL, "print every setting as a Markdown table"},
         {"json", OPTION_FLAG, &json, NULL, "print the effective settings as JSON"},

@@ -343,7 +343,9 @@ int doctor_command(const struct doctor_env *env, int argc, char **argv)
     const struct option_entry entries[] = {
         {"role", OPTION_TEXT, &checks.roles, "ROLE,...",
          "also check whether the accounts have the privileges of these roles, and read the "
-         "settings of a single one: " ROLES},
+         "settings of a single one: " ROLES,
+         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
+         "migrate application application_insert"},
         {"strict", OPTION_FLAG, &checks.strict, NULL, "exit with 1 on a warning, too"},
         {"json", OPTION_FLAG, &checks.json, NULL, "print one JSON object"},
     };

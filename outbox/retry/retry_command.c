@@ -333,7 +333,7 @@ const struct role retry_role = {
     .name = "retry",
     .about = "Runs the tasks of retry_task by the rules of their scenes, and tries failed ones "
              "again. Several processes share the work. With an ACTION it shows and changes tasks, "
-             "scenes and groups: the actions stand at the end of this page.",
+             "scenes and groups; `tallybox retry ACTION --help` has the options of the actions.",
     .register_metrics = retry_metrics_register,
     .open = retry_open,
     .start = retry_start,

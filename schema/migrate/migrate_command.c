@@ -583,7 +583,9 @@ int migrate_command(int argc, char **argv)
          "up, plan, baseline, grants: the outbox and the retry queue without the vote tables"},
         {"with", OPTION_TEXT, &request.with, "votes",
          "up, plan, baseline: also the vote tables that --only outbox left out"},
-        {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account"},
+        {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account",
+         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
+         "migrate application application_insert"},
         {"account", OPTION_TEXT, &request.account, "USER[@HOST]",
          "grants --role: for this account, not for tallybox_ROLE; any host if none is given"},
         {"create-user", OPTION_FLAG, &request.create_user, NULL,

@@ -78,6 +78,31 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("migrate", "up", "--wi"), ["--with"])
         self.assertEqual(self.complete("dead", "repl"), ["replay"])
 
+    def test_bash_completes_the_second_word_of_an_action_and_a_role(self):
+        self.assertEqual(self.complete("retry", "scene", "s"), ["show", "set"])
+        self.assertIn("presets", self.complete("retry", "scene", ""))
+        self.assertEqual(self.complete("retry", "group", "dis"), ["disable"])
+        for before in (["migrate", "grants"], ["doctor"], ["config"]):
+            with self.subTest(before=before):
+                self.assertEqual(self.complete(*before, "--role", "re"),
+                                 ["relay", "retry", "retry_admin"])
+        granted = set(re.findall(r"^-- (\w+): `", tallybox("migrate", "grants").stdout, re.M))
+        self.assertLess({"relay", "lanes"}, granted)
+        self.assertLessEqual(granted, set(self.complete("migrate", "grants", "--role", "")))
+        for role in self.complete("config", "--role", ""):
+            self.assertEqual(tallybox("config", "--role", role, "--config", "/dev/null").returncode,
+                             0, role)
+
+    def test_a_page_fits_a_screen_or_two_and_has_the_settings_apart(self):
+        for command in commands():
+            with self.subTest(command=command):
+                page = tallybox(command, "--help").stdout
+                self.assertLessEqual(len(page.splitlines()), 70)
+        self.assertNotIn("relay.gap_wait_ms", tallybox("relay", "--help").stdout)
+        self.assertIn("\n  relay.gap_wait_ms ", tallybox("relay", "--help=settings").stdout)
+        page = tallybox("retry", "--help").stdout
+        self.assertLess(page.index("\n  unpark [KEY]"), page.index("\nOptions:\n"))
+
     def test_pages_list_actions_with_their_arguments(self):
         for command, line in (("retry", "  unpark [KEY]            continues a blocked or parked key"),
                               ("dead", "  show ID                 one record with headers and payload"),
@@ -85,7 +110,7 @@ class CommandLine(unittest.TestCase):
                                           "every migration")):
             with self.subTest(command=command):
                 page = tallybox(command, "--help").stdout
-                actions = page[page.index("\nActions:\n"):page.index("\nExamples:\n")]
+                actions = page[page.index("\nActions:\n"):page.index("\nOptions:\n")]
                 self.assertIn(line, actions.splitlines())
                 self.assertIn(".SH ACTIONS", tallybox("man", command).stdout)
 

@@ -205,17 +205,29 @@ static void help_shows_every_option_and_the_example(void **state)
         strncmp(said, "Usage: tallybox vote [OPTION]... VOTER CONTENT\n\nVotes.\n", 55), 0);
     assert_non_null(strstr(said, "\n  --csv FILE              read votes from FILE\n"));
     assert_non_null(strstr(said, "\n  --set SECTION.KEY=VALUE\n"));
-    assert_non_null(strstr(said, "\n  --help                  show this page\n"));
+    assert_non_null(strstr(said, "\n  --help                  show this page; --help=settings: "));
+    assert_null(strstr(said, "Settings: "));
     assert_non_null(strstr(said, "\nExamples:\n  tallybox vote 1 2\n"));
 }
 
-static void no_line_of_help_is_wider_than_a_terminal(void **state)
+static void no_line_is_wider_than_a_terminal(void)
+{
+    for (const char *line = said; *line; line += strcspn(line, "\n") + 1) {
+        size_t len = strcspn(line, "\n");
+
+        assert_true(len <= 80);
+        assert_true(len == 0 || line[len - 1] != ' ');
+    }
+}
+
+static void help_fits_a_terminal_and_lists_settings_on_request(void **state)
 {
     static const struct option_entry wide[] = {
         {"wide", OPTION_FLAG, &undo, NULL,
          "a help text that is so long that it must be wrapped at least twice before it fits into "
          "the second column of the page, or it would look bad"},
     };
+    static const struct option_action actions[] = {{"go", "", "goes"}};
     const struct option_parse page = {
         .command = "tallybox x",
         .arguments = "",
@@ -223,22 +235,28 @@ static void no_line_of_help_is_wider_than_a_terminal(void **state)
                  "line.\n\nSecond paragraph.",
         .entries = wide,
         .count = 1,
-        .sections = "relay,admin",
+        .actions = actions,
+        .action_count = 1,
+        .sections = "relay,log,admin",
     };
     char *argv[] = {ARG("x"), ARG("-h"), NULL};
+    char *of_settings[] = {ARG("x"), ARG("--help=settings"), NULL};
 
     (void)state;
     assert_int_equal(parse_catching(stdout, &page, 2, argv), EXIT_DONE);
-    assert_non_null(strstr(said, "line.\n\nSecond paragraph.\n\n"));
-    assert_non_null(strstr(said, "\nSettings, with their defaults:\n  relay.lanes "));
+    assert_non_null(strstr(said, "line.\n\nSecond paragraph.\n\nActions:\n  go"));
+    assert_true(strstr(said, "\nActions:\n") < strstr(said, "\nOptions:\n"));
+    assert_non_null(strstr(said, "\nSettings: the command reads the sections [relay], [log] and "
+                                 "[admin]. "));
+    assert_null(strstr(said, "relay.lanes"));
+    no_line_is_wider_than_a_terminal();
+
+    assert_int_equal(parse_catching(stdout, &page, 2, of_settings), EXIT_DONE);
+    assert_ptr_equal(strstr(said, "Settings of tallybox x, with their defaults:\n  relay.lanes "),
+                     said);
     assert_non_null(strstr(said, "\n  admin.stop_timeout_ms"));
     assert_null(strstr(said, "mysql.host"));
-    for (const char *line = said; *line; line += strcspn(line, "\n") + 1) {
-        size_t len = strcspn(line, "\n");
-
-        assert_true(len <= 80);
-        assert_true(len == 0 || line[len - 1] != ' ');
-    }
+    no_line_is_wider_than_a_terminal();
 }
 
 static void a_bad_setting_is_a_usage_mistake(void **state)
@@ -272,7 +290,7 @@ int main(void)
         cmocka_unit_test_setup(mistakes_are_named, clear),
         cmocka_unit_test_setup(arguments_where_none_belong_are_refused, clear),
         cmocka_unit_test_setup(help_shows_every_option_and_the_example, clear),
-        cmocka_unit_test_setup(no_line_of_help_is_wider_than_a_terminal, clear),
+        cmocka_unit_test_setup(help_fits_a_terminal_and_lists_settings_on_request, clear),
         cmocka_unit_test_setup(a_bad_setting_is_a_usage_mistake, clear),
     };
 
