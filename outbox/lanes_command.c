@@ -321,7 +321,7 @@ int lanes_command(int argc, char **argv)
     bool shows = false;
     const struct option_entry entries[] = {
         {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
-         "with set: how long to wait until the lanes are empty; default 60"},
+         "with set: how long to wait until the lanes are empty; default 60", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox lanes",

@@ -257,9 +257,10 @@ int config_command(int argc, char **argv)
          "show what this role reads: its section [role.NAME] counts",
          "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
          "migrate"},
-        {"defaults", OPTION_FLAG, &defaults, NULL, "print a settings file with every default"},
-        {"table", OPTION_FLAG, &table, NULL, "print every setting as a Markdown table"},
-        {"json", OPTION_FLAG, &json, NULL, "print the effective settings as JSON"},
+        {"defaults", OPTION_FLAG, &defaults, NULL, "print a settings file with every default",
+         NULL},
+        {"table", OPTION_FLAG, &table, NULL, "print every setting as a Markdown table", NULL},
+        {"json", OPTION_FLAG, &json, NULL, "print the effective settings as JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox config",

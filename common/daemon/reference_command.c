@@ -218,8 +218,8 @@ int events_command(int argc, char **argv)
     bool table = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"table", OPTION_FLAG, &table, NULL, "print a Markdown table"},
-        {"json", OPTION_FLAG, &json, NULL, "print JSON"},
+        {"table", OPTION_FLAG, &table, NULL, "print a Markdown table", NULL},
+        {"json", OPTION_FLAG, &json, NULL, "print JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox events",
@@ -247,7 +247,7 @@ int metrics_command(const struct role *const *roles, size_t count, int argc, cha
 {
     bool table = false;
     const struct option_entry entries[] = {
-        {"table", OPTION_FLAG, &table, NULL, "print a Markdown table"},
+        {"table", OPTION_FLAG, &table, NULL, "print a Markdown table", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox metrics",

@@ -448,7 +448,7 @@ static int parse_options(struct daemon *daemon, const struct role_process *proce
 {
     const struct option_entry entries[] = {
         {"migrate", OPTION_FLAG, &daemon->migrate, NULL,
-         "bring the database's schema to this version first"},
+         "bring the database's schema to this version first", NULL},
     };
     struct option_parse parse = {
         .command = daemon->title,

@@ -346,8 +346,8 @@ int doctor_command(const struct doctor_env *env, int argc, char **argv)
          "settings of a single one: " ROLES,
          "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
          "migrate application application_insert"},
-        {"strict", OPTION_FLAG, &checks.strict, NULL, "exit with 1 on a warning, too"},
-        {"json", OPTION_FLAG, &checks.json, NULL, "print one JSON object"},
+        {"strict", OPTION_FLAG, &checks.strict, NULL, "exit with 1 on a warning, too", NULL},
+        {"json", OPTION_FLAG, &checks.json, NULL, "print one JSON object", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox doctor",

@@ -295,9 +295,10 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool dry = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end"},
-        {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing and print what a round would do"},
-        {"json", OPTION_FLAG, &json, NULL, "print the result as JSON"},
+        {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end", NULL},
+        {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing and print what a round would do",
+         NULL},
+        {"json", OPTION_FLAG, &json, NULL, "print the result as JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox housekeep",

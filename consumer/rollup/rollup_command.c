@@ -151,8 +151,8 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool once = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end"},
-        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON"},
+        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end", NULL},
+        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox rollup",

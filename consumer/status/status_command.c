@@ -126,10 +126,11 @@ int status_command(status_compare compare, int argc, char **argv)
     const struct option_entry entries[] = {
         {"check", OPTION_FLAG, &show.check, NULL,
          "print one line, ok or the problems, and exit with 1 if there are any: for cron and "
-         "Nagios"},
+         "Nagios",
+         NULL},
         {"json", OPTION_FLAG, &show.json, NULL,
-         "print the same facts as JSON, times and ages in ms"},
-        {"watch", OPTION_FLAG, &show.watch, NULL, "print the page every two seconds"},
+         "print the same facts as JSON, times and ages in ms", NULL},
+        {"watch", OPTION_FLAG, &show.watch, NULL, "print the page every two seconds", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox status",

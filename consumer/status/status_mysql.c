@@ -169,8 +169,8 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     bool has_age = false;
 
     lane->oldest_ms = STATUS_UNKNOWN;
-    set_fault(&lane->fault, db_has_column(side->db, lane->table, "created_at", &has_age, &err),
-              &err);
+    set_fault(side, &lane->fault,
+              db_has_column(side->db, lane->table, "created_at", &has_age, &err), &err);
     lane->age_unknown = !has_age;
     set_sql(side, "SELECT COUNT(*), (SELECT ");
     buf_text_put(sql, has_age ? AGE_OF("created_at") : "NULL");

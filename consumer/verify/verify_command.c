@@ -179,9 +179,9 @@ int verify_command(int argc, char **argv)
     bool json = false;
     int64_t wait_s = 0;
     const struct option_entry entries[] = {
-        {"json", OPTION_FLAG, &json, NULL, "print the result as one JSON object"},
+        {"json", OPTION_FLAG, &json, NULL, "print the result as one JSON object", NULL},
         {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
-         "first wait until the outbox is empty and all votes are logged"},
+         "first wait until the outbox is empty and all votes are logged", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox verify",

@@ -324,10 +324,10 @@ int vote_command(int argc, char **argv)
 {
     struct request request = {0};
     const struct option_entry entries[] = {
-        {"undo", OPTION_FLAG, &request.undo, NULL, "take the vote back"},
+        {"undo", OPTION_FLAG, &request.undo, NULL, "take the vote back", NULL},
         {"csv", OPTION_TEXT, &request.csv, "FILE",
-         "vote for each line; \"-\" is standard input, gzip is unpacked"},
-        {"json", OPTION_FLAG, &request.json, NULL, "print the outcome as JSON"},
+         "vote for each line; \"-\" is standard input, gzip is unpacked", NULL},
+        {"json", OPTION_FLAG, &request.json, NULL, "print the outcome as JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox vote",

@@ -578,22 +578,23 @@ int migrate_command(int argc, char **argv)
 {
     struct request request = {.wait_s = LOCK_WAIT_S};
     const struct option_entry entries[] = {
-        {"json", OPTION_FLAG, &request.json, NULL, "print one JSON object"},
+        {"json", OPTION_FLAG, &request.json, NULL, "print one JSON object", NULL},
         {"only", OPTION_TEXT, &request.only, "outbox",
-         "up, plan, baseline, grants: the outbox and the retry queue without the vote tables"},
+         "up, plan, baseline, grants: the outbox and the retry queue without the vote tables",
+         NULL},
         {"with", OPTION_TEXT, &request.with, "votes",
-         "up, plan, baseline: also the vote tables that --only outbox left out"},
+         "up, plan, baseline: also the vote tables that --only outbox left out", NULL},
         {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account",
          "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
          "migrate application application_insert"},
         {"account", OPTION_TEXT, &request.account, "USER[@HOST]",
-         "grants --role: for this account, not for tallybox_ROLE; any host if none is given"},
+         "grants --role: for this account, not for tallybox_ROLE; any host if none is given", NULL},
         {"create-user", OPTION_FLAG, &request.create_user, NULL,
-         "grants --role: create the account, too"},
+         "grants --role: create the account, too", NULL},
         {"to", OPTION_NUMBER, &request.to, "VERSION",
-         "up, plan, baseline: no further than VERSION (default: the newest)"},
+         "up, plan, baseline: no further than VERSION (default: the newest)", NULL},
         {"wait", OPTION_NUMBER, &request.wait_s, "SECONDS",
-         "up, baseline: how long to wait for another runner (default: 60)"},
+         "up, baseline: how long to wait for another runner (default: 60)", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox migrate",

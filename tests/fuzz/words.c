@@ -28,9 +28,9 @@ static void command_line(struct fuzz_input *input)
     const char *text = NULL;
     int64_t number = 0;
     const struct option_entry entries[] = {
-        {"flag", OPTION_FLAG, &flag, NULL, "a flag"},
-        {"text", OPTION_TEXT, &text, "TEXT", "a text"},
-        {"number", OPTION_NUMBER, &number, "N", "a number"},
+        {"flag", OPTION_FLAG, &flag, NULL, "a flag", NULL},
+        {"text", OPTION_TEXT, &text, "TEXT", "a text", NULL},
+        {"number", OPTION_NUMBER, &number, "N", "a number", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox fuzz",

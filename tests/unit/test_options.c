@@ -17,9 +17,9 @@ static const char *csv;
 static int64_t rate;
 
 static const struct option_entry entries[] = {
-    {"undo", OPTION_FLAG, &undo, NULL, "take the vote back"},
-    {"csv", OPTION_TEXT, &csv, "FILE", "read votes from FILE"},
-    {"rate", OPTION_NUMBER, &rate, "N", "votes a second"},
+    {"undo", OPTION_FLAG, &undo, NULL, "take the vote back", NULL},
+    {"csv", OPTION_TEXT, &csv, "FILE", "read votes from FILE", NULL},
+    {"rate", OPTION_NUMBER, &rate, "N", "votes a second", NULL},
 };
 
 static const struct option_parse with_arguments = {
@@ -225,7 +225,8 @@ static void help_fits_a_terminal_and_lists_settings_on_request(void **state)
     static const struct option_entry wide[] = {
         {"wide", OPTION_FLAG, &undo, NULL,
          "a help text that is so long that it must be wrapped at least twice before it fits into "
-         "the second column of the page, or it would look bad"},
+         "the second column of the page, or it would look bad",
+         NULL},
     };
     static const struct option_action actions[] = {{"go", "", "goes"}};
     const struct option_parse page = {

@@ -285,7 +285,8 @@ static enum rc insert_row(void *ctx, const struct remark_values *values, int64_t
         return RC_OK;
     }
     table->items[table->count] = values->numbers[REMARK_ITEM_ID];
-    table->ids[table->count++] = *id > 0 ? *id : 100 + (int64_t)table->count;
+    table->ids[table->count] = *id > 0 ? *id : 101 + (int64_t)table->count;
+    table->count++;
     *unknown = table->losses > 0;
     if (table->losses-- > 0)
         return err_fail(err, RC_RETRY, 2013, "Lost connection to MySQL server during query");
