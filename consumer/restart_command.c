@@ -161,7 +161,7 @@ int restart_command(int argc, char **argv)
     const char *text = NULL;
     const struct option_entry entries[] = {
         {RESTART_OPTION, OPTION_TEXT, &text, "TOPIC/PARTITION@WHERE",
-         "where the partition continues: earliest, latest or an offset"},
+         "where the partition continues: earliest, latest or an offset", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox consume",

@@ -15,16 +15,16 @@ static const struct {
     bool nullable;
     bool fixed; /* cannot be changed afterwards */
 } fields[REMARK_FIELDS] = {
-    [REMARK_ITEM_ID] = {"itemId", 1, INT64_MAX, .fixed = true},
-    [REMARK_CONSUMER_ID] = {"consumerId", 0, INT64_MAX, .fixed = true},
-    [REMARK_ORDER_ID] = {"orderId", 0, INT64_MAX, .fixed = true},
-    [REMARK_SCORE] = {"score", INT8_MIN, INT8_MAX},
-    [REMARK_STATUS] = {"status", INT8_MIN, INT8_MAX},
-    [REMARK_HEADER] = {"header", 0, 255},
-    [REMARK_CONTENT] = {"content", 0, 65535, .nullable = true},
-    [REMARK_IMAGES] = {"images", 0, 65535, .nullable = true},
-    [REMARK_USER_NAME] = {"userName", 0, 64, .fixed = true},
-    [REMARK_USER_FACE] = {"userFace", 0, 255, .fixed = true},
+    [REMARK_ITEM_ID] = {"itemId", 1, INT64_MAX, false, true},
+    [REMARK_CONSUMER_ID] = {"consumerId", 0, INT64_MAX, false, true},
+    [REMARK_ORDER_ID] = {"orderId", 0, INT64_MAX, false, true},
+    [REMARK_SCORE] = {"score", INT8_MIN, INT8_MAX, false, false},
+    [REMARK_STATUS] = {"status", INT8_MIN, INT8_MAX, false, false},
+    [REMARK_HEADER] = {"header", 0, 255, false, false},
+    [REMARK_CONTENT] = {"content", 0, 65535, true, false},
+    [REMARK_IMAGES] = {"images", 0, 65535, true, false},
+    [REMARK_USER_NAME] = {"userName", 0, 64, false, true},
+    [REMARK_USER_FACE] = {"userFace", 0, 255, false, true},
 };
 
 /* The columns content and images hold so many bytes, the others more than their characters need. */
