@@ -22,428 +22,187 @@ struct task *retry_fixture_find(int64_t id)
     return id >= 1 && (size_t)id <= fixture.count ? &fixture.tasks[id - 1] : NULL;
 }
 
+void retry_fixture_save(struct task *task)
+{
+    task->base.old = task->base.now;
+}
+
+int retry_fixture_state(const struct task *task)
+{
+    return task->base.old.found ? (int)task->base.old.state : -1;
+}
+
+const char *retry_fixture_outcome(const struct task *task)
+{
+    const struct fake_task_version *row = &task->base.old;
+
+    if (row->ended == FAKE_TASK_DONE)
+        return row->kept ? "done" : "deleted";
+    return row->ended == FAKE_TASK_EXHAUSTED || row->state == TASK_PARKED ? "exhausted" : "";
+}
+
 size_t retry_fixture_count(int state)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < fixture.count; i++)
-        count += fixture.tasks[i].state == state;
+        count += retry_fixture_state(&fixture.tasks[i]) == state;
     return count;
 }
 
-/* Before it is done. */
-static enum rc reach(struct host *host, enum call call, struct err *err)
+/* True: this is a call of the kind that fails, and one of those that do. */
+static bool is_failing(enum fake_task_op op)
 {
-    size_t number = fixture.fail_kind == CALLS ? ++fixture.call_count : fixture.calls[call] + 1;
+    size_t number = fixture.fail_kind == FAKE_TASKS_OPS ? fixture.call_count : fixture.calls[op];
 
-    fixture.calls[call]++;
+    return (fixture.fail_kind == FAKE_TASKS_OPS || fixture.fail_kind == op) &&
+           number >= fixture.fail_from && number < fixture.fail_from + fixture.fail_count;
+}
+
+/* Before it is done. */
+static enum rc reach(const struct host *host, enum fake_task_op op, struct err *err)
+{
+    fixture.call_count++;
+    fixture.calls[op]++;
     assert(host->lives);
-    if (host->cut_off || (host->frozen && call == CALL_BEAT))
-        return err_fail(err, RC_RETRY, 0, "no way");
-    if (fixture.answers_lost || (fixture.fail_kind != CALLS && fixture.fail_kind != call))
-        return RC_OK;
-    if (number >= fixture.fail_from && number < fixture.fail_from + fixture.fail_count)
+    if (host->cut_off || (host->frozen && op == FAKE_TASKS_RENEW) ||
+        (!fixture.answers_lost && is_failing(op)))
         return err_fail(err, fixture.fail_rc, 0, "no way");
     return RC_OK;
 }
 
 /* After it was done. */
-static enum rc answer(enum call call, struct err *err)
+static enum rc answer(enum fake_task_op op, struct err *err)
 {
-    size_t number = fixture.fail_kind == CALLS ? fixture.call_count : fixture.calls[call];
-
-    if (!fixture.answers_lost || (fixture.fail_kind != CALLS && fixture.fail_kind != call))
-        return RC_OK;
-    if (number >= fixture.fail_from && number < fixture.fail_from + fixture.fail_count)
+    if (fixture.answers_lost && is_failing(op))
         return err_fail(err, fixture.fail_rc, 0, "no answer");
     return RC_OK;
 }
 
-static void class_of(const struct task *task, struct task_class *class)
-{
-    memset(class, 0, sizeof(*class));
-    snprintf(class->handler, sizeof(class->handler), "%s", task->handler);
-    snprintf(class->group, sizeof(class->group), "%s", task->group);
-    snprintf(class->scene, sizeof(class->scene), "%s", task->scene);
-    class->origin = task->origin;
-    class->shard = task->shard;
-}
-
-static bool is_of(const struct task *task, const struct task_class *class)
-{
-    return strcmp(task->handler, class->handler) == 0 && strcmp(task->group, class->group) == 0 &&
-           strcmp(task->scene, class->scene) == 0 && task->origin == class->origin &&
-           task->shard == class->shard;
-}
-
-static enum rc store_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
-{
-    static bool told[FIXTURE_TASKS_MAX];
-    enum rc rc = reach(ctx, CALL_LOOK, err);
-
-    if (rc != RC_OK)
-        return rc;
-    memset(told, 0, sizeof(told));
-    for (size_t i = 0; i < fixture.count; i++) {
-        struct task_class class;
-        int64_t next_ms = fixture.tasks[i].next_ms;
-
-        if (told[i] || fixture.tasks[i].state != TASK_WAITING)
-            continue;
-        class_of(&fixture.tasks[i], &class);
-        for (size_t j = i; j < fixture.count; j++) {
-            if (fixture.tasks[j].state != TASK_WAITING || !is_of(&fixture.tasks[j], &class))
-                continue;
-            told[j] = true;
-            if (fixture.tasks[j].next_ms < next_ms)
-                next_ms = fixture.tasks[j].next_ms;
-        }
-        on_class(on_class_ctx, &class, next_ms - fixture.now_ms);
-    }
-    return answer(CALL_LOOK, err);
-}
-
-static enum rc store_scenes(void *ctx, retry_on_scene on_scene, void *on_scene_ctx,
-                            struct scene_change *change, struct err *err)
+/* Of a statement. Those of a transaction do not fail by themselves. */
+static enum rc send_call(void *ctx, struct err *err)
 {
     const struct host *host = ctx;
-    enum rc rc = reach(ctx, CALL_SCENES, err);
 
-    for (size_t i = 0; rc == RC_OK && i < fixture.scene_count; i++)
-        on_scene(on_scene_ctx, &fixture.scenes[i]);
-    *change = (struct scene_change){fixture.scene_change, fixture.recorded[host->number]};
-    return rc == RC_OK ? answer(CALL_SCENES, err) : rc;
+    return host->connection.open ? RC_OK : reach(host, host->fake.op, err);
 }
 
-static enum rc store_record(void *ctx, int64_t change, struct err *err)
+static enum rc get_answer(void *ctx, struct err *err)
 {
     const struct host *host = ctx;
-    enum rc rc = reach(ctx, CALL_RECORD, err);
 
-    if (rc != RC_OK)
-        return rc;
-    fixture.recorded[host->number] = change;
-    return answer(CALL_RECORD, err);
+    return host->connection.open ? RC_OK : answer(host->fake.op, err);
 }
 
-/* A task of its key runs, or is ahead of it. */
-static bool is_behind(const struct task *task)
+static int64_t read_clock(void *ctx)
 {
-    if (!task->key[0])
+    (void)ctx;
+    return fixture.now_ms;
+}
+
+static bool read_scene(void *ctx, size_t n, struct scene_row *row)
+{
+    (void)ctx;
+    if (n == fixture.scene_count)
         return false;
-    for (size_t i = 0; i < fixture.count; i++) {
-        const struct task *other = &fixture.tasks[i];
-
-        if (other == task || other->state < 0 || strcmp(other->key, task->key) != 0)
-            continue;
-        if (other->state == TASK_RUNNING || other->state == TASK_BLOCKED ||
-            other->state == TASK_PARKED || other->id < task->id)
-            return true;
-    }
-    return false;
-}
-
-static int64_t scene_version(const struct task *task)
-{
-    for (size_t i = 0; i < fixture.scene_count; i++)
-        if (strcmp(fixture.scenes[i].scene, task->scene) == 0 &&
-            strcmp(fixture.scenes[i].group, task->group) == 0)
-            return fixture.scenes[i].version;
-    return 0;
-}
-
-static void row_of(const struct task *task, struct task_row *row)
-{
-    *row = (struct task_row){
-        .id = task->id,
-        .epoch = task->epoch,
-        .handler = task->handler,
-        .shard = task->shard,
-        .ordering_key = task->key[0] ? task->key : NULL,
-        .task_hash = "00ff",
-        .options = task->options[0] ? task->options : NULL,
-        .options_len = strlen(task->options),
-        .params = "{}",
-        .params_len = 2,
-        .params_type = "application/json",
-        .attempts = task->attempts,
-        .made_ms = EPOCH_MS + task->made_ms,
-        .due_ms = EPOCH_MS + task->next_ms,
-        .now_ms = EPOCH_MS + fixture.now_ms,
-        .step = task->step,
-        .step_result = task->result[0] ? task->result : NULL,
-        .step_result_len = strlen(task->result),
-        .scene_version = scene_version(task),
-    };
-}
-
-static struct task *first_due(const struct task_class *class)
-{
-    struct task *first = NULL;
-
-    for (size_t i = 0; i < fixture.count; i++) {
-        struct task *task = &fixture.tasks[i];
-
-        if (task->state == TASK_WAITING && task->next_ms <= fixture.now_ms && is_of(task, class) &&
-            (!first || task->next_ms < first->next_ms))
-            first = task;
-    }
-    return first;
-}
-
-/* False: it has to wait for another one of its key. */
-static bool run(struct task *task, int64_t lease_ms)
-{
-    if (is_behind(task)) {
-        task->state = TASK_QUEUED;
-        return false;
-    }
-    task->state = TASK_RUNNING;
-    task->epoch++;
-    task->until_ms = fixture.now_ms + lease_ms;
-    task->claims++;
+    *row = fixture.scenes[n];
     return true;
 }
 
-static void hand_over(struct task **taken, size_t count, retry_on_task on_task, void *ctx)
+static void show_task(void *ctx, const struct fake_task *base, struct task_row *row)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct task_row row;
+    const struct task *task = (const struct task *)base;
 
-        row_of(taken[i], &row);
-        on_task(ctx, &row);
-    }
+    (void)ctx;
+    row->ordering_key = base->key > 0 ? task->key : NULL;
+    row->task_hash = "00ff";
+    row->options = task->options[0] ? task->options : NULL;
+    row->options_len = strlen(task->options);
+    row->params = "{}";
+    row->params_len = 2;
+    row->params_type = "application/json";
+    row->step_result = task->result[0] ? task->result : NULL;
+    row->step_result_len = strlen(task->result);
+    row->made_ms += EPOCH_MS;
+    row->due_ms += EPOCH_MS;
+    row->now_ms += EPOCH_MS;
 }
 
-static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
-                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
-                           struct err *err)
+/* A lease that is renewed is of no new epoch. */
+static void count_claim(void *ctx, struct fake_task *base)
 {
-    struct task *taken[RETRY_CLAIM_ROWS_MAX];
-    size_t count = 0;
-    size_t seen = 0;
-    size_t claims;
-    struct task *task;
-    enum rc rc = reach(ctx, CALL_CLAIM, err);
+    const struct host *host = ctx;
 
-    *full = false;
-    if (rc != RC_OK)
-        return rc;
-    assert(rows_max >= 1 && rows_max <= RETRY_CLAIM_ROWS_MAX);
-    claims = strlen(fixture.last_claims);
-    if (claims + strlen(class->scene) + 2 < sizeof(fixture.last_claims))
-        snprintf(fixture.last_claims + claims, sizeof(fixture.last_claims) - claims, "%s ",
-                 class->scene);
-    while (seen < rows_max && (task = first_due(class))) {
-        seen++;
-        if (run(task, lease_ms))
-            taken[count++] = task;
-    }
-    if (count > fixture.claim_rows_max)
-        fixture.claim_rows_max = count;
-    *full = seen == rows_max;
-    rc = answer(CALL_CLAIM, err);
-    if (rc == RC_OK)
-        hand_over(taken, count, on_task, on_task_ctx);
-    return rc;
+    ((struct task *)base)->claims += host->fake.op != FAKE_TASKS_RENEW;
+    fixture.renewals += host->fake.op == FAKE_TASKS_RENEW;
 }
 
-static enum rc store_claim_expired(void *ctx, const struct task_age *age, size_t rows_max,
-                                   int64_t lease_ms, retry_on_task on_task, void *on_task_ctx,
-                                   bool *full, struct err *err)
+static void note_update(void *ctx, struct fake_task *base, const struct task_update *update)
 {
-    struct task *taken[RETRY_CLAIM_ROWS_MAX];
-    size_t count = 0;
-    size_t seen = 0;
-    enum rc rc = reach(ctx, CALL_EXPIRE, err);
+    struct task *task = (struct task *)base;
 
-    *full = false;
-    if (rc != RC_OK)
-        return rc;
-    for (size_t i = 0; i < fixture.count && seen < rows_max; i++) {
-        struct task *task = &fixture.tasks[i];
-
-        if (task->state != TASK_WAITING || strcmp(task->scene, age->scene) != 0 ||
-            fixture.now_ms - task->made_ms < age->age_ms)
-            continue;
-        seen++;
-        if (run(task, lease_ms))
-            taken[count++] = task;
-    }
-    *full = seen == rows_max;
-    rc = answer(CALL_EXPIRE, err);
-    if (rc == RC_OK)
-        hand_over(taken, count, on_task, on_task_ctx);
-    return rc;
-}
-
-/* Wakes the smallest task of the key, unless another one blocks the key. */
-static void key_wake(const char *key)
-{
-    struct task *first = NULL;
-
-    if (!key[0])
-        return;
-    for (size_t i = fixture.count; i-- > 0;) {
-        struct task *task = &fixture.tasks[i];
-
-        if (task->state < 0 || strcmp(task->key, key) != 0)
-            continue;
-        if (task->state == TASK_RUNNING || task->state == TASK_BLOCKED ||
-            task->state == TASK_PARKED)
-            return;
-        first = task;
-    }
-    if (first && first->state == TASK_QUEUED) {
-        first->state = TASK_WAITING;
-        first->next_ms = fixture.now_ms;
-    }
-}
-
-static void task_end(struct task *task, const char *outcome)
-{
-    task->state = -1;
-    task->outcome = outcome;
-    key_wake(task->key);
-}
-
-static void update_write(struct task *task, const struct task_update *update)
-{
-    task->attempts = update->attempts;
+    (void)ctx;
+    assert(update->ordered == (base->key != 0));
     task->finishes++;
     snprintf(task->reason, sizeof(task->reason), "%s", update->reason);
     snprintf(task->reason_class, sizeof(task->reason_class), "%s", update->reason_class);
     if (update->callback_scene)
         snprintf(task->callback, sizeof(task->callback), "%s %s %s", update->callback_scene,
                  update->callback_handler, update->callback_params);
-    assert(update->ordered == (task->key[0] != '\0'));
-    switch (update->end) {
-    case TASK_END_DONE:
-        task->keep_ms = update->keep_ms > 0 ? fixture.now_ms + update->keep_ms : 0;
-        task_end(task, update->keep ? "done" : "deleted");
-        return;
-    case TASK_END_STEP:
-        task->step++;
+    if (update->end == TASK_END_STEP)
         snprintf(task->result, sizeof(task->result), "%.*s", (int)update->step_result_len,
                  update->step_result_len > 0 ? (const char *)update->step_result : "");
-        task->state = TASK_WAITING;
-        task->next_ms = fixture.now_ms;
-        return;
-    case TASK_END_AGAIN:
-        task->state = TASK_WAITING;
-        task->next_ms = fixture.now_ms + update->delay_ms;
-        return;
-    case TASK_END_BACK:
-        task->state = TASK_WAITING;
-        return;
-    case TASK_END_BLOCK:
-        task->state = TASK_BLOCKED;
-        return;
-    case TASK_END_PARK:
-        task->state = TASK_PARKED;
-        task->outcome = "exhausted";
-        return;
-    case TASK_END_SKIP:
-        task_end(task, "exhausted");
-        return;
-    }
 }
 
-static bool is_claimed(const struct task *task, int64_t epoch)
+static enum rc store_claim(void *ctx, const struct task_class *class, size_t rows_max,
+                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
+                           struct err *err)
 {
-    return task && task->state == TASK_RUNNING && task->epoch == epoch;
+    struct fake_task_store *fake = ctx;
+    size_t claims = strlen(fixture.last_claims);
+    size_t count = 0;
+    enum rc rc;
+
+    if (claims + strlen(class->scene) + 2 < sizeof(fixture.last_claims))
+        snprintf(fixture.last_claims + claims, sizeof(fixture.last_claims) - claims, "%s ",
+                 class->scene);
+    rc = fake_task_store_ops(fake).claim(ctx, class, rows_max, lease_ms, on_task, on_task_ctx, full,
+                                         err);
+    for (size_t i = 0; rc == RC_OK && i < fake->claim.count; i++)
+        count += fake->claim.candidates[i].decision == ORDER_RUN;
+    if (count > fixture.claim_rows_max)
+        fixture.claim_rows_max = count;
+    return rc;
 }
 
+/* The database refuses a batch with a result that it does not take. */
 static enum rc store_finish(void *ctx, const struct task_update *updates, size_t count,
                             enum task_written *written, struct err *err)
 {
-    enum rc rc = reach(ctx, CALL_FINISH, err);
+    struct fake_task_store *fake = ctx;
 
-    if (rc != RC_OK)
-        return rc;
-    assert(count >= 1 && count <= RETRY_UPDATES_MAX);
     if (count > fixture.finish_rows_max)
         fixture.finish_rows_max = count;
-    for (size_t i = 0; i < count; i++)
-        if (updates[i].id == fixture.refuse_id &&
-            (fixture.refuse_always || updates[i].end != TASK_END_AGAIN))
-            return err_fail(err, RC_REJECT, 0, "too long");
     for (size_t i = 0; i < count; i++) {
-        struct task *task = retry_fixture_find(updates[i].id);
+        enum rc rc;
 
-        written[i] = TASK_WRITTEN;
-        if (!is_claimed(task, updates[i].epoch))
-            written[i] = TASK_LOST;
-        else if (task_end_exhausts(updates[i].end) &&
-                 scene_version(task) != updates[i].scene_version)
-            written[i] = TASK_OUTDATED;
-        else
-            update_write(task, &updates[i]);
-    }
-    return answer(CALL_FINISH, err);
-}
-
-static enum rc store_renew(void *ctx, const int64_t *ids, const int64_t *epochs, size_t count,
-                           int64_t lease_ms, bool *lost, struct err *err)
-{
-    enum rc rc = reach(ctx, CALL_BEAT, err);
-
-    if (rc != RC_OK)
-        return rc;
-    for (size_t i = 0; i < count; i++) {
-        struct task *task = retry_fixture_find(ids[i]);
-
-        lost[i] = !is_claimed(task, epochs[i]);
-        if (!lost[i])
-            task->until_ms = fixture.now_ms + lease_ms;
-    }
-    fixture.renewals += count;
-    return answer(CALL_BEAT, err);
-}
-
-static enum rc store_rescue(void *ctx, size_t rows_max, size_t *count, size_t *shortened,
-                            struct err *err)
-{
-    enum rc rc = reach(ctx, CALL_RESCUE, err);
-
-    *count = *shortened = 0;
-    for (size_t i = 0; rc == RC_OK && i < fixture.count && *count < rows_max; i++) {
-        struct task *task = &fixture.tasks[i];
-
-        if (task->state != TASK_RUNNING || task->until_ms >= fixture.now_ms)
+        if (updates[i].id != fixture.refuse_id ||
+            (!fixture.refuse_always && updates[i].end == TASK_END_AGAIN))
             continue;
-        task->state = TASK_WAITING;
-        task->next_ms = fixture.now_ms;
-        ++*count;
+        rc = reach(fake->ctx, FAKE_TASKS_FINISH, err);
+        return rc == RC_OK ? err_fail(err, RC_REJECT, 0, "too long") : rc;
     }
-    return rc == RC_OK ? answer(CALL_RESCUE, err) : rc;
-}
-
-static enum rc store_depths(void *ctx, retry_on_depth on_depth, void *on_depth_ctx, struct err *err)
-{
-    enum rc rc = reach(ctx, CALL_DEPTHS, err);
-
-    for (size_t i = 0; rc == RC_OK && i < fixture.count; i++) {
-        const struct task *task = &fixture.tasks[i];
-        struct task_class class;
-        const struct task_depth depth = {&class, (enum task_state)task->state, 1,
-                                         fixture.now_ms - task->next_ms};
-
-        if (task->state < 0)
-            continue;
-        class_of(task, &class);
-        on_depth(on_depth_ctx, &depth);
-    }
-    return rc == RC_OK ? answer(CALL_DEPTHS, err) : rc;
+    return fake_task_store_ops(fake).finish(ctx, updates, count, written, err);
 }
 
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
-    enum rc rc = reach(ctx, CALL_GROUPS, err);
+    const struct fake_task_store *fake = ctx;
+    enum rc rc = reach(fake->ctx, FAKE_TASKS_GROUPS, err);
 
     for (size_t i = 0; rc == RC_OK && i < fixture.group_count; i++)
         rc = on_group(on_group_ctx, &fixture.groups[i], err);
-    return rc == RC_OK ? answer(CALL_GROUPS, err) : rc;
+    return rc == RC_OK ? answer(FAKE_TASKS_GROUPS, err) : rc;
 }
 
 static void fail_as(const struct task *task, struct attempt_result *attempt)
@@ -516,34 +275,15 @@ static const struct retry_handler other_handler = {.name = "other", .run = handl
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
 
 /* Of the processes that live. */
-static enum rc store_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
+static void each_handler(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
+                         void *on_handler_ctx)
 {
-    enum rc rc = reach(ctx, CALL_FORGET, err);
-
-    *count = 0;
-    for (size_t i = 0; rc == RC_OK && i < fixture.count && *count < rows_max; i++) {
-        struct task *task = &fixture.tasks[i];
-
-        if (task->state >= 0 || task->keep_ms == 0 || task->keep_ms > fixture.now_ms ||
-            strcmp(task->outcome, "done") != 0)
-            continue;
-        task->outcome = "deleted";
-        ++*count;
-    }
-    return rc == RC_OK ? answer(CALL_FORGET, err) : rc;
-}
-
-static enum rc store_handlers(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
-                              void *on_handler_ctx, struct err *err)
-{
-    enum rc rc = reach(ctx, CALL_HANDLERS, err);
-
+    (void)ctx;
     (void)lease_ms;
-    for (size_t i = 0; rc == RC_OK && i < FIXTURE_HOSTS; i++)
+    for (size_t i = 0; i < FIXTURE_HOSTS; i++)
         for (size_t j = 0; fixture.hosts[i].lives && j < 2; j++)
             if (fixture.hosts[i].opened[j])
                 on_handler(on_handler_ctx, handler_list[j]->name);
-    return rc == RC_OK ? answer(CALL_HANDLERS, err) : rc;
 }
 
 static void wake_dispatcher(void *ctx)
@@ -562,7 +302,7 @@ static int64_t time_ms(void *ctx)
     return fixture.now_ms;
 }
 
-void retry_fixture_fail_next(enum call kind, size_t count)
+void retry_fixture_fail_next(enum fake_task_op kind, size_t count)
 {
     fixture.fail_kind = kind;
     fixture.fail_from = fixture.calls[kind] + 1;
@@ -579,8 +319,13 @@ void retry_fixture_reset(uint64_t seed)
            sizeof(fixture) - offsetof(struct retry_fixture, count));
     fixture.now_ms = 1000000;
     fixture.rng = seed;
-    fixture.fail_kind = CALLS;
+    fixture.fail_kind = FAKE_TASKS_OPS;
     fixture.fail_rc = RC_RETRY;
+    fixture.tables = (struct fake_task_tables){.rows = fixture.tasks,
+                                               .row_size = sizeof(fixture.tasks[0]),
+                                               .id_next = 1,
+                                               .first_live = 1,
+                                               .read_scene = read_scene};
     retry_fixture_group(RETRY_GROUP_DEFAULT);
     for (size_t i = 0; i < FIXTURE_HOSTS; i++) {
         struct settings *settings = &fixture.hosts[i].settings;
@@ -600,12 +345,24 @@ void retry_fixture_reset(uint64_t seed)
 void host_start(size_t number)
 {
     struct host *host = &fixture.hosts[number];
-    const struct retry_store store = {
-        host,         store_look,  store_scenes, store_record, store_claim,    store_claim_expired,
-        store_finish, store_renew, store_rescue, store_forget, store_handlers, store_depths,
-        store_groups};
+    struct retry_store store = fake_task_store_ops(&host->fake);
     enum rc rc;
 
+    store.claim = store_claim;
+    store.finish = store_finish;
+    store.groups = store_groups;
+    host->connection.hooks = (struct fake_hooks){host, send_call, get_answer, read_clock};
+    host->fake = (struct fake_task_store){
+        .session = fake_alone_session(&host->connection),
+        .tables = &fixture.tables,
+        .owner = host,
+        .recorded = &fixture.recorded[number],
+        .ctx = host,
+        .show = show_task,
+        .each_handler = each_handler,
+        .on_lease = count_claim,
+        .on_update = note_update,
+    };
     host->handlers = (struct retry_handlers){handler_list, 2, host->opened, NULL};
     host->opened[0] = host->lacks_test ? NULL : host;
     host->opened[1] = host->runs_other ? host : NULL;
@@ -635,6 +392,7 @@ void host_kill(size_t number)
     lease_renewer_done(&host->renewer);
     dispatcher_done(&host->dispatcher);
     pool_done(&host->pool);
+    fake_alone_done(&host->connection);
     memset(host->occupied, 0, sizeof(host->occupied));
     host->lives = false;
 }
@@ -658,19 +416,23 @@ bool host_stop(size_t number, int64_t ms)
 struct task *retry_fixture_task(const char *scene, const char *key)
 {
     struct task *task = &fixture.tasks[fixture.count];
+    struct task_class *class = &task->base.class;
+    uint64_t hash = key ? hash_bytes(HASH_START, key, strlen(key)) : fixture.count + 1;
 
     assert(fixture.count < FIXTURE_TASKS_MAX);
     fixture.count++;
-    *task = (struct task){.id = (int64_t)fixture.count,
-                          .handler = "test",
-                          .group = "default",
-                          .made_ms = fixture.now_ms,
-                          .next_ms = fixture.now_ms,
-                          .end = ATTEMPT_FAILED,
-                          .delay_ms = ATTEMPT_NO_DELAY};
-    snprintf(task->scene, sizeof(task->scene), "%s", scene);
+    *task = (struct task){
+        .base = {.now = {.found = true, .age_from_ms = fixture.now_ms, .next_ms = fixture.now_ms},
+                 .id = fixture.tables.id_next++,
+                 .key = key ? (int64_t)(hash >> 1) : 0},
+        .end = ATTEMPT_FAILED,
+        .delay_ms = ATTEMPT_NO_DELAY};
+    retry_fixture_save(task);
+    snprintf(class->handler, sizeof(class->handler), "test");
+    snprintf(class->group, sizeof(class->group), "default");
+    snprintf(class->scene, sizeof(class->scene), "%s", scene);
+    class->shard = (unsigned)hash % 16;
     snprintf(task->key, sizeof(task->key), "%s", key ? key : "");
-    task->shard = (unsigned)(key ? hash_bytes(HASH_START, key, strlen(key)) : fixture.count) % 16;
     return task;
 }
 
@@ -698,7 +460,7 @@ void retry_fixture_scene(const char *scene, const char *policy, const char *opti
     if (!row)
         row = &fixture.scenes[fixture.scene_count++];
     *row = (struct scene_row){"default", scene, policy, options, paused, row->version + 1};
-    fixture.scene_change++;
+    fixture.tables.scene_change++;
 }
 
 /* Begins a task, or ends the one that has had its time; false: there is none. */
@@ -762,10 +524,14 @@ static void step(struct host *host)
 /* Invariant: no two tasks of a key run at the same time. */
 static void check_keys(void)
 {
-    for (size_t i = 0; i < fixture.count; i++)
-        for (size_t j = i + 1; j < fixture.count && fixture.tasks[i].state == TASK_RUNNING; j++)
-            assert(fixture.tasks[j].state != TASK_RUNNING || !fixture.tasks[i].key[0] ||
-                   strcmp(fixture.tasks[i].key, fixture.tasks[j].key) != 0);
+    for (size_t i = 0; i < fixture.count; i++) {
+        const struct task *task = &fixture.tasks[i];
+
+        for (size_t j = i + 1;
+             task->base.key && j < fixture.count && retry_fixture_state(task) == TASK_RUNNING; j++)
+            assert(retry_fixture_state(&fixture.tasks[j]) != TASK_RUNNING ||
+                   fixture.tasks[j].base.key != task->base.key);
+    }
 }
 
 void retry_fixture_run(int64_t ms)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The retry queue's engines of several processes on one fake task table, with a handler that does
- * as its task says, in virtual time; one thread calls all steps. Each op of the store is one step
- * here; the simulation's fake (tests/sim/task_store.c) runs the statements of an op one by one,
- * with row locks, so the two share no code. */
+/* The retry queue's engines of several processes on one fake of its tables
+ * (tests/fakes/fake_task_store.h), with a handler that does as its task says, in virtual time; one
+ * thread calls all steps. An op of the store fails before its first statement, or its last answer
+ * is lost. */
 #ifndef TESTS_FLOW_RETRY_FIXTURE_H
 #define TESTS_FLOW_RETRY_FIXTURE_H
 
@@ -10,7 +10,7 @@
 #include "outbox/retry/dispatcher.h"
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
-#include "outbox/retry/retry_ops.h"
+#include "tests/fakes/fake_task_store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,42 +22,14 @@
 #define FIXTURE_HOSTS 3
 #define FIXTURE_WORKERS_MAX 4
 
-enum call {
-    CALL_LOOK,
-    CALL_SCENES,
-    CALL_RECORD,
-    CALL_CLAIM,
-    CALL_EXPIRE,
-    CALL_FINISH,
-    CALL_BEAT,
-    CALL_RESCUE,
-    CALL_FORGET,
-    CALL_HANDLERS,
-    CALL_DEPTHS,
-    CALL_GROUPS,
-    CALLS
-};
-
-/* A row of retry_task, or of the history. */
+/* A task, and the texts that the fake of the tables leaves to its user. Outside of an op `now` and
+ * `old` of its row are the same: retry_fixture_save() makes them so after a test has changed
+ * `now`. */
 struct task {
-    int64_t id;
-    char handler[TASK_HANDLER_SIZE];
-    char group[TASK_NAME_SIZE];
-    char scene[TASK_NAME_SIZE];
-    char key[32]; /* "": none */
+    struct fake_task base; /* first */
+    char key[32];          /* of base.key */
     char options[128];
-    char result[64];
-    enum retry_owner origin;
-    unsigned shard;
-    int state;           /* enum task_state; -1: ended */
-    const char *outcome; /* of an ended task: deleted, done, exhausted */
-    int64_t keep_ms;     /* until when a done task is kept; 0: for ever */
-    int64_t attempts;
-    int64_t made_ms;
-    int64_t next_ms;
-    int64_t until_ms;
-    int64_t epoch;
-    int64_t step;
+    char result[64]; /* step_result */
     char reason[TASK_REASON_SIZE];
     char reason_class[32];
     char callback[512];
@@ -93,6 +65,8 @@ struct host {
     struct pool pool;
     struct dispatcher dispatcher;
     struct lease_renewer renewer;
+    struct fake_alone connection;
+    struct fake_task_store fake;
     struct pool_worker workers[FIXTURE_WORKERS_MAX];
     int64_t dispatcher_due_ms;
     int64_t lease_renewer_due_ms;
@@ -110,22 +84,23 @@ struct host {
 struct retry_fixture {
     int64_t now_ms;
     uint64_t rng;
-    struct task tasks[FIXTURE_TASKS_MAX];
+    struct task tasks[FIXTURE_TASKS_MAX]; /* by id, from 1 */
     size_t count;
+    struct fake_task_tables tables;
     struct scene_row scenes[FIXTURE_SCENES_MAX];
     size_t scene_count;
-    int64_t scene_change;
     int64_t recorded[FIXTURE_HOSTS]; /* the change that each has in force */
     struct retry_group
         groups[FIXTURE_GROUPS_MAX]; /* the first: "default", which allows everything */
     size_t group_count;
     struct host hosts[FIXTURE_HOSTS];
 
-    size_t calls[CALLS];
+    size_t calls[FAKE_TASKS_OPS];
     size_t call_count;
-    size_t fail_from; /* calls of this kind fail from this one on, so many; CALLS: of any kind */
+    /* Calls of this kind fail from this one on, so many; FAKE_TASKS_OPS: of any kind. */
+    size_t fail_from;
     size_t fail_count;
-    enum call fail_kind;
+    enum fake_task_op fail_kind;
     enum rc fail_rc;
     bool answers_lost; /* they fail, but only after they were done */
     int64_t refuse_id; /* finish refuses a batch with this task in it */
@@ -151,11 +126,16 @@ void retry_fixture_scene(const char *scene, const char *policy, const char *opti
 /* One with this name, made when it is new: enabled, of clients, and allowing everything. */
 struct retry_group *retry_fixture_group(const char *name);
 struct task *retry_fixture_find(int64_t id);
+void retry_fixture_save(struct task *task);
+/* An enum task_state; -1: ended. */
+int retry_fixture_state(const struct task *task);
+/* What became of a task that has ended: deleted, done, exhausted. */
+const char *retry_fixture_outcome(const struct task *task);
 /* The number of tasks in this state; -1: ended. */
 size_t retry_fixture_count(int state);
 
 /* The next count calls of this kind fail. */
-void retry_fixture_fail_next(enum call kind, size_t count);
+void retry_fixture_fail_next(enum fake_task_op kind, size_t count);
 
 /* Lets ms milliseconds pass. */
 void retry_fixture_run(int64_t ms);

@@ -41,7 +41,7 @@ static void a_task_that_works_is_run_once_and_kept_for_a_while(void **state)
     assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 1);
     assert_int_equal(task->seen_attempt, 1);
-    assert_string_equal(task->outcome, "done");
+    assert_string_equal(retry_fixture_outcome(task), "done");
     assert_string_equal(task->seen_options, "{}");
     assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
 }
@@ -70,16 +70,16 @@ static void done_tasks_are_kept_as_the_policy_says(void **state)
         retry_fixture_reset(i + 1);
         retry_fixture_scene("mail", cases[i].policy, NULL, false);
         task = retry_fixture_task("mail", NULL);
-        task->origin = cases[i].origin;
+        task->base.class.origin = cases[i].origin;
         host_start(0);
         assert_true(retry_fixture_drain(1000));
-        assert_string_equal(task->outcome, cases[i].at_once);
+        assert_string_equal(retry_fixture_outcome(task), cases[i].at_once);
         fixture.now_ms += 3600000 - 2000;
         retry_fixture_run(1);
-        assert_string_equal(task->outcome, cases[i].at_once);
-        retry_fixture_fail_next(CALL_FORGET, 3);
+        assert_string_equal(retry_fixture_outcome(task), cases[i].at_once);
+        retry_fixture_fail_next(FAKE_TASKS_FORGET, 3);
         retry_fixture_run(15000);
-        assert_string_equal(task->outcome, cases[i].after_an_hour);
+        assert_string_equal(retry_fixture_outcome(task), cases[i].after_an_hour);
     }
 }
 
@@ -92,11 +92,11 @@ static void a_failed_task_is_tried_again_at_the_time_of_its_rule(void **state)
     host_start(0);
     retry_fixture_run(500);
     assert_int_equal(task->runs, 1);
-    assert_int_equal(task->attempts, 1);
+    assert_int_equal(task->base.old.attempts, 1);
     assert_string_equal(task->reason, "it does not work");
     assert_string_equal(task->reason_class, "transient");
-    assert_in_range(task->next_ms - from_ms, 60000, 60500);
-    fixture.now_ms = task->next_ms - 50;
+    assert_in_range(task->base.old.next_ms - from_ms, 60000, 60500);
+    fixture.now_ms = task->base.old.next_ms - 50;
     retry_fixture_run(40);
     assert_int_equal(task->runs, 1);
     retry_fixture_run(500);
@@ -115,9 +115,9 @@ static void an_exhausted_task_without_a_key_goes_into_the_history(void **state)
     retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
     assert_true(retry_fixture_drain(3000));
-    assert_string_equal(task->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(task), "exhausted");
     assert_int_equal(task->runs, 3);
-    assert_int_equal(task->attempts, 3);
+    assert_int_equal(task->base.old.attempts, 3);
     assert_string_equal(task->reason, "attempts: it does not work");
 }
 
@@ -131,7 +131,7 @@ static void exhaustion_may_block_a_key_and_no_other(void **state)
     retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
     retry_fixture_run(3000);
-    assert_int_equal(first->state, TASK_BLOCKED);
+    assert_int_equal(retry_fixture_state(first), TASK_BLOCKED);
     assert_int_equal(first->runs, 3);
     assert_int_equal(second->runs, 0);
     assert_int_equal(other->runs, 1);
@@ -146,8 +146,8 @@ static void exhaustion_may_park_a_key(void **state)
     retry_fixture_scene("mail", SOON ", \"exhausted\": \"park\"}", NULL, false);
     host_start(0);
     retry_fixture_run(3000);
-    assert_int_equal(first->state, TASK_PARKED);
-    assert_string_equal(first->outcome, "exhausted");
+    assert_int_equal(retry_fixture_state(first), TASK_PARKED);
+    assert_string_equal(retry_fixture_outcome(first), "exhausted");
     assert_int_equal(second->runs, 0);
 }
 
@@ -160,7 +160,7 @@ static void exhaustion_may_be_skipped(void **state)
     retry_fixture_scene("mail", SOON ", \"exhausted\": \"skip\"}", NULL, false);
     host_start(0);
     assert_true(retry_fixture_drain(3000));
-    assert_string_equal(first->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(first), "exhausted");
     assert_int_equal(second->runs, 1);
 }
 
@@ -178,7 +178,7 @@ static void tasks_of_a_key_run_in_order_also_across_hosts(void **state)
         retry_fixture_run(1);
         /* No task ends before its predecessor. */
         for (size_t i = 2; i < 30; i++)
-            assert_true(tasks[i]->runs == 0 || tasks[i - 2]->state == -1);
+            assert_true(tasks[i]->runs == 0 || retry_fixture_state(tasks[i - 2]) == -1);
         assert_true(fixture.now_ms < 1100000);
     }
 }
@@ -194,10 +194,10 @@ static void a_refusal_exhausts_at_once_unless_the_scene_retries_it(void **state)
     retry_fixture_scene("other", SOON ", \"stop\": []}", NULL, false);
     host_start(0);
     assert_true(retry_fixture_drain(2000));
-    assert_string_equal(task->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(task), "exhausted");
     assert_string_equal(task->reason, "refused: it does not work");
     assert_string_equal(task->reason_class, "refused");
-    assert_string_equal(again->outcome, "done");
+    assert_string_equal(retry_fixture_outcome(again), "done");
 }
 
 static void any_failure_may_go_straight_to_the_history(void **state)
@@ -208,7 +208,7 @@ static void any_failure_may_go_straight_to_the_history(void **state)
     retry_fixture_scene("mail", "{\"stop\": [\"transient\", \"refused\", \"ours\"]}", NULL, false);
     host_start(0);
     assert_true(retry_fixture_drain(1000));
-    assert_string_equal(task->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(task), "exhausted");
     assert_int_equal(task->runs, 1);
 }
 
@@ -223,8 +223,8 @@ static void a_snooze_costs_no_attempt(void **state)
     host_start(0);
     assert_true(retry_fixture_drain(5000));
     assert_int_equal(task->runs, 10);
-    assert_int_equal(task->attempts, 0);
-    assert_string_equal(task->outcome, "done");
+    assert_int_equal(task->base.old.attempts, 0);
+    assert_string_equal(retry_fixture_outcome(task), "done");
 }
 
 static void a_handler_may_say_when_and_that_it_is_over(void **state)
@@ -238,7 +238,7 @@ static void a_handler_may_say_when_and_that_it_is_over(void **state)
     host_start(0);
     retry_fixture_run(600);
     assert_int_equal(later->runs, 1);
-    assert_string_equal(never->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(never), "exhausted");
     assert_string_equal(never->reason, "rejected: it does not work");
     assert_true(retry_fixture_drain(500));
 }
@@ -253,7 +253,7 @@ static void a_cut_attempt_costs_nothing_and_is_made_again(void **state)
     host_start(0);
     assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->runs, 6);
-    assert_int_equal(task->attempts, 0);
+    assert_int_equal(task->base.old.attempts, 0);
 }
 
 static void the_relays_refused_rows_block_and_are_tried_on(void **state)
@@ -265,7 +265,7 @@ static void the_relays_refused_rows_block_and_are_tried_on(void **state)
     task->delay_ms = 10;
     host_start(0);
     retry_fixture_run(3000);
-    assert_int_equal(task->state, TASK_BLOCKED);
+    assert_int_equal(retry_fixture_state(task), TASK_BLOCKED);
     assert_int_equal(task->runs, 6);
 }
 
@@ -294,7 +294,7 @@ static void callbacks_are_made_when_it_is_over(void **state)
 
 static void fail_once_in_step_two(struct task *task)
 {
-    if (task->step == 2 && task->fail_runs == 0)
+    if (task->base.old.step == 2 && task->fail_runs == 0)
         task->fail_runs = task->runs;
 }
 
@@ -308,13 +308,13 @@ static void steps_continue_where_they_failed_with_the_previous_result(void **sta
     retry_fixture_scene("mail", SOON "}", NULL, false);
     host_start(0);
     retry_fixture_run(200);
-    assert_int_equal(task->step, 2);
-    assert_int_equal(task->attempts, 1);
+    assert_int_equal(task->base.old.step, 2);
+    assert_int_equal(task->base.old.attempts, 1);
     assert_true(retry_fixture_drain(2000));
     assert_int_equal(task->runs, 5);
-    assert_int_equal(task->step, 3);
+    assert_int_equal(task->base.old.step, 3);
     assert_string_equal(task->seen_result, "step 2");
-    assert_int_equal(task->attempts, 0);
+    assert_int_equal(task->base.old.attempts, 0);
 }
 
 static void options_are_the_scenes_with_the_tasks_on_top(void **state)
@@ -344,7 +344,7 @@ static void options_that_are_rubbish_are_refused_and_not_run(void **state)
     host_start(0);
     assert_true(retry_fixture_drain(1000));
     assert_int_equal(task->runs, 0);
-    assert_string_equal(task->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(task), "exhausted");
     assert_true(strstr(task->reason, "options are a JSON object") != NULL);
 }
 

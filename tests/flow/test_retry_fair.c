@@ -58,7 +58,8 @@ static int64_t wait_p99(const char *scene, size_t seconds)
     for (size_t i = 0; i < seconds; i++) {
         const struct task *task = &fixture.tasks[first + i];
 
-        waits_ms[i] = (task->runs > 0 ? task->began_ms : fixture.now_ms) - task->made_ms;
+        waits_ms[i] =
+            (task->runs > 0 ? task->began_ms : fixture.now_ms) - task->base.old.age_from_ms;
     }
     qsort(waits_ms, seconds, sizeof(waits_ms[0]), by_number);
     return waits_ms[seconds * 99 / 100];
@@ -173,7 +174,7 @@ static void a_pause_gives_back_tasks_that_wait_for_a_thread(void **state)
     assert_int_equal(retry_fixture_count(TASK_RUNNING), 0);
     assert_int_equal(retry_fixture_count(TASK_WAITING), 97);
     for (size_t i = 0; i < 100; i++)
-        assert_int_equal(fixture.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].base.old.attempts, 0);
 }
 
 static void send(const char *scene, const char *destination, size_t count, int64_t takes_ms)
@@ -240,7 +241,7 @@ static void tasks_behind_an_open_breaker_cost_no_attempt_and_little_work(void **
     retry_fixture_run(100000);
     for (size_t i = 0; i < 3000; i++) {
         claims += fixture.tasks[i].claims;
-        assert_true((size_t)fixture.tasks[i].attempts == fixture.tasks[i].runs);
+        assert_true((size_t)fixture.tasks[i].base.old.attempts == fixture.tasks[i].runs);
     }
     assert_in_range(claims, 100, 100 * 1000 / DESTINATION_RETURN_MS * 12 / 10);
     /* Ten that opened it, those on threads then, and its probes. */
@@ -288,8 +289,8 @@ static void assert_expired(size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
         assert_int_equal(fixture.tasks[i].runs, 0);
-        assert_int_equal(fixture.tasks[i].attempts, 0);
-        assert_string_equal(fixture.tasks[i].outcome, "exhausted");
+        assert_int_equal(fixture.tasks[i].base.old.attempts, 0);
+        assert_string_equal(retry_fixture_outcome(&fixture.tasks[i]), "exhausted");
         assert_string_equal(fixture.tasks[i].reason, "deadline: it did not begin within 2000 ms");
     }
 }
@@ -316,7 +317,8 @@ static void a_deadline_ends_tasks_without_a_handler(void **state)
     retry_fixture_scene("fax", "{\"deadline\": \"2s\"}", NULL, false);
     many("fax", 20, 10);
     for (size_t i = 0; i < 20; i++)
-        snprintf(fixture.tasks[i].handler, sizeof(fixture.tasks[i].handler), "fax");
+        snprintf(fixture.tasks[i].base.class.handler, sizeof(fixture.tasks[i].base.class.handler),
+                 "fax");
     /* Nor has the process their shards. */
     snprintf(fixture.hosts[0].settings.retry.shards, sizeof(fixture.hosts[0].settings.retry.shards),
              "0");
@@ -339,7 +341,7 @@ static void a_deadline_ends_tasks_behind_an_open_breaker(void **state)
     retry_fixture_run(4000);
     for (size_t i = 10; i < 30; i++) {
         assert_in_range(fixture.tasks[i].runs, 0, 2);
-        assert_string_equal(fixture.tasks[i].outcome, "exhausted");
+        assert_string_equal(retry_fixture_outcome(&fixture.tasks[i]), "exhausted");
         assert_int_equal(strncmp(fixture.tasks[i].reason, "deadline: ", 10), 0);
     }
     assert_in_range(sum_of_runs(10, 30), 0, 6);
@@ -377,7 +379,7 @@ static void a_key_whose_first_task_expires_continues_as_its_scene_asks(void **st
     retry_fixture_run(6000);
     assert_expired(0, 10);
     assert_int_equal(retry_fixture_count(TASK_BLOCKED), 1);
-    assert_int_equal(fixture.tasks[10].state, TASK_BLOCKED);
+    assert_int_equal(retry_fixture_state(&fixture.tasks[10]), TASK_BLOCKED);
     assert_string_equal(fixture.tasks[10].reason, "deadline: it did not begin within 2000 ms");
 }
 

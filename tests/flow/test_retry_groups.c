@@ -25,8 +25,8 @@ static struct task *task_of(const char *group, enum retry_owner origin, const ch
 {
     struct task *task = retry_fixture_task("mail", key);
 
-    snprintf(task->group, sizeof(task->group), "%s", group);
-    task->origin = origin;
+    snprintf(task->base.class.group, sizeof(task->base.class.group), "%s", group);
+    task->base.class.origin = origin;
     return task;
 }
 
@@ -49,9 +49,9 @@ static void tasks_of_an_unknown_or_disabled_group_wait_and_are_counted(void **st
     (void)state;
     host_start(0);
     retry_fixture_run(12000);
-    assert_int_equal(free_task->state, -1);
+    assert_int_equal(retry_fixture_state(free_task), -1);
     assert_int_equal(task->claims, 0);
-    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
     assert_int_equal(metric_value(&metrics->group_closed), 1);
     group = retry_fixture_group("shop");
     group->enabled = false;
@@ -79,11 +79,11 @@ static void a_task_that_its_group_does_not_allow_is_refused_and_never_run(void *
     host_start(0);
     retry_fixture_run(2000);
     assert_refused(scene, "group shop does not allow the scene mail");
-    assert_string_equal(scene->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(scene), "exhausted");
     assert_refused(keyed, "group shop does not allow the scene mail");
-    assert_int_equal(keyed->state, TASK_BLOCKED);
+    assert_int_equal(retry_fixture_state(keyed), TASK_BLOCKED);
     assert_refused(handler, "group mail does not allow the handler test");
-    assert_string_equal(handler->outcome, "exhausted");
+    assert_string_equal(retry_fixture_outcome(handler), "exhausted");
 }
 
 static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
@@ -133,9 +133,9 @@ static void nothing_is_claimed_before_the_groups_are_known(void **state)
     struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    retry_fixture_fail_next(CALL_GROUPS, 5);
+    retry_fixture_fail_next(FAKE_TASKS_GROUPS, 5);
     host_start(0);
-    while (fixture.calls[CALL_GROUPS] < 5) {
+    while (fixture.calls[FAKE_TASKS_GROUPS] < 5) {
         retry_fixture_run(10);
         assert_int_equal(task->claims, 0);
     }
@@ -151,12 +151,12 @@ static void nothing_is_claimed_while_the_groups_cannot_be_read_again(void **stat
     (void)state;
     host_start(0);
     retry_fixture_run(2000);
-    retry_fixture_fail_next(CALL_GROUPS, 8);
-    while (fixture.calls[CALL_GROUPS] < fixture.fail_from)
+    retry_fixture_fail_next(FAKE_TASKS_GROUPS, 8);
+    while (fixture.calls[FAKE_TASKS_GROUPS] < fixture.fail_from)
         retry_fixture_run(1);
     snprintf(shop->scenes, sizeof(shop->scenes), "invoice");
     task = task_of("shop", OWNER_CLIENT, NULL);
-    while (fixture.calls[CALL_GROUPS] < fixture.fail_from + 7) {
+    while (fixture.calls[FAKE_TASKS_GROUPS] < fixture.fail_from + 7) {
         assert_int_equal(task->claims, 0);
         retry_fixture_run(10);
     }
@@ -173,11 +173,11 @@ static void tasks_that_wait_for_a_thread_go_back_when_their_group_is_disabled(vo
     fixture.hosts[0].slow = true;
     host_start(0);
     retry_fixture_run(1500);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     shop->enabled = false;
     retry_fixture_run(1500);
-    assert_int_equal(task->state, TASK_WAITING);
-    assert_int_equal(task->attempts, 0);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
+    assert_int_equal(task->base.old.attempts, 0);
     fixture.hosts[0].slow = false;
     retry_fixture_run(3000);
     assert_int_equal(task->runs, 0);
@@ -199,7 +199,7 @@ static void tasks_that_wait_for_a_thread_are_refused_when_their_group_allows_the
     fixture.hosts[0].slow = true;
     host_start(0);
     retry_fixture_run(1500);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     snprintf(shop->topics, sizeof(shop->topics), "shop.*");
     retry_fixture_run(1500);
     fixture.hosts[0].slow = false;

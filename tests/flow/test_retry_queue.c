@@ -44,17 +44,17 @@ static void an_unknown_handler_waits_and_is_counted(void **state)
     struct task *task = retry_fixture_task("strange", NULL);
 
     (void)state;
-    snprintf(task->handler, sizeof(task->handler), "fax");
+    snprintf(task->base.class.handler, sizeof(task->base.class.handler), "fax");
     host_start(0);
     retry_fixture_run(12000);
     assert_int_equal(task->claims, 0);
-    assert_int_equal(task->state, TASK_WAITING);
-    assert_int_equal(task->attempts, 0);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
+    assert_int_equal(task->base.old.attempts, 0);
     assert_int_equal(metric_value(&metrics->no_handler), 1);
     assert_int_equal(metric_value(&metrics->tasks[TASK_WAITING]), 1);
     assert_true(metric_value(&metrics->oldest_age) >= 9000);
     host_kill(0);
-    snprintf(task->handler, sizeof(task->handler), "other");
+    snprintf(task->base.class.handler, sizeof(task->base.class.handler), "other");
     host_start(0);
     retry_fixture_run(1000);
     assert_int_equal(task->claims, 0);
@@ -156,14 +156,14 @@ static void a_task_runs_with_the_options_that_were_in_force_when_it_was_appended
     retry_fixture_run(1500);
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         struct task *task;
-        size_t readings = fixture.calls[CALL_SCENES];
+        size_t readings = fixture.calls[FAKE_TASKS_SCENES];
 
         retry_fixture_scene("mail", "{\"attempts\": 1}", options[i], false);
         task = retry_fixture_task("mail", NULL);
         assert_true(retry_fixture_drain(900));
         assert_int_equal(task->runs, 1);
         assert_string_equal(task->seen_options, options[i]);
-        assert_in_range(fixture.calls[CALL_SCENES] - readings, 1, 3);
+        assert_in_range(fixture.calls[FAKE_TASKS_SCENES] - readings, 1, 3);
         retry_fixture_run(1100);
     }
     fixture.scene_count = 0;
@@ -183,11 +183,12 @@ static void a_deadline_that_was_replaced_ends_no_task(void **state)
     host_start(0);
     retry_fixture_run(1500);
     task = retry_fixture_task("mail", NULL);
-    task->made_ms -= 5000;
+    task->base.now.age_from_ms -= 5000;
+    retry_fixture_save(task);
     retry_fixture_scene("mail", "{\"deadline\": \"1h\"}", NULL, false);
     assert_true(retry_fixture_drain(2000));
     assert_int_equal(task->runs, 1);
-    assert_string_equal(task->outcome, "done");
+    assert_string_equal(retry_fixture_outcome(task), "done");
 }
 
 static void change_options(struct task *task)
@@ -218,7 +219,7 @@ static void a_task_whose_scene_changed_while_it_ran_is_tried_again(void **state)
         task->meanwhile = change_options;
         host_start(0);
         assert_true(retry_fixture_drain(3000));
-        assert_string_equal(task->outcome, "done");
+        assert_string_equal(retry_fixture_outcome(task), "done");
         assert_string_equal(task->seen_options, "{\"n\": 2}");
         assert_string_equal(task->reason_class, "");
         assert_string_equal(task->callback, "");
@@ -239,9 +240,9 @@ static void a_task_that_fails_under_the_new_scene_too_is_exhausted(void **state)
     retry_fixture_scene("mail", "{\"attempts\": 1}", "{\"n\": 1}", false);
     host_start(0);
     retry_fixture_run(3000);
-    assert_int_equal(task->state, TASK_BLOCKED);
+    assert_int_equal(retry_fixture_state(task), TASK_BLOCKED);
     assert_int_equal(task->runs, 2);
-    assert_int_equal(task->attempts, 2);
+    assert_int_equal(task->base.old.attempts, 2);
 }
 
 static void a_deadline_that_is_replaced_after_the_claim_ends_no_task(void **state)
@@ -249,23 +250,24 @@ static void a_deadline_that_is_replaced_after_the_claim_ends_no_task(void **stat
     struct task *task = retry_fixture_task("mail", NULL);
 
     (void)state;
-    task->made_ms -= 5000;
-    task->next_ms += 60000;
+    task->base.now.age_from_ms -= 5000;
+    task->base.now.next_ms += 60000;
+    retry_fixture_save(task);
     retry_fixture_scene("mail", "{\"deadline\": \"1s\"}", NULL, false);
-    retry_fixture_fail_next(CALL_FINISH, 1);
+    retry_fixture_fail_next(FAKE_TASKS_FINISH, 1);
     host_start(0);
     while (task->claims == 0)
         retry_fixture_run(1);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     /* Before the update is written. */
     retry_fixture_scene("mail", "{\"deadline\": \"1h\"}", NULL, false);
     retry_fixture_run(5000);
-    assert_int_equal(task->state, TASK_WAITING);
-    assert_int_equal(task->attempts, 0);
-    assert_true(task->next_ms > fixture.now_ms);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
+    assert_int_equal(task->base.old.attempts, 0);
+    assert_true(task->base.old.next_ms > fixture.now_ms);
     assert_true(retry_fixture_drain(60000));
     assert_int_equal(task->runs, 1);
-    assert_string_equal(task->outcome, "done");
+    assert_string_equal(retry_fixture_outcome(task), "done");
 }
 
 static void a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read(void **state)
@@ -276,13 +278,13 @@ static void a_changed_scene_is_not_claimed_while_the_scenes_cannot_be_read(void 
     (void)state;
     host_start(0);
     retry_fixture_run(1500);
-    retry_fixture_fail_next(CALL_SCENES, 6);
+    retry_fixture_fail_next(FAKE_TASKS_SCENES, 6);
     retry_fixture_scene("mail", NULL, "{\"n\": 1}", false);
     task = retry_fixture_task("mail", NULL);
-    while (fixture.calls[CALL_SCENES] < fixture.fail_from)
+    while (fixture.calls[FAKE_TASKS_SCENES] < fixture.fail_from)
         retry_fixture_run(1);
     claims = task->claims;
-    while (fixture.calls[CALL_SCENES] < fixture.fail_from + 5)
+    while (fixture.calls[FAKE_TASKS_SCENES] < fixture.fail_from + 5)
         retry_fixture_run(1);
     assert_in_range(claims, 0, 1);
     assert_int_equal(task->claims, claims);
@@ -297,10 +299,10 @@ static void nothing_is_claimed_before_the_scenes_are_known(void **state)
 
     (void)state;
     retry_fixture_scene("mail", NULL, NULL, true);
-    retry_fixture_fail_next(CALL_SCENES, 5);
+    retry_fixture_fail_next(FAKE_TASKS_SCENES, 5);
     host_start(0);
     retry_fixture_run(5000);
-    assert_true(fixture.calls[CALL_SCENES] > 5);
+    assert_true(fixture.calls[FAKE_TASKS_SCENES] > 5);
     assert_int_equal(task->claims, 0);
 }
 
@@ -314,13 +316,13 @@ static void nothing_is_claimed_while_the_scenes_cannot_be_read_again(void **stat
     retry_fixture_scene("mail", NULL, NULL, false);
     host_start(0);
     retry_fixture_run(2000);
-    retry_fixture_fail_next(CALL_SCENES, 8);
-    while (fixture.calls[CALL_SCENES] < fixture.fail_from)
+    retry_fixture_fail_next(FAKE_TASKS_SCENES, 8);
+    while (fixture.calls[FAKE_TASKS_SCENES] < fixture.fail_from)
         retry_fixture_run(1);
     retry_fixture_scene("mail", NULL, NULL, true);
     task = retry_fixture_task("mail", NULL);
     retry_fixture_run(30000);
-    assert_true(fixture.calls[CALL_SCENES] > fixture.fail_from + 8);
+    assert_true(fixture.calls[FAKE_TASKS_SCENES] > fixture.fail_from + 8);
     assert_int_equal(task->claims, 0);
     retry_fixture_scene("mail", NULL, NULL, false);
     assert_true(retry_fixture_drain(1500));
@@ -335,9 +337,9 @@ static void a_change_of_a_scene_is_recorded_once_it_is_in_force(void **state)
     retry_fixture_run(1100);
     assert_int_equal(fixture.recorded[0], 1);
     assert_int_equal(fixture.recorded[1], 1);
-    fixture.calls[CALL_RECORD] = 0;
+    fixture.calls[FAKE_TASKS_RECORD] = 0;
     retry_fixture_run(3000);
-    assert_int_equal(fixture.calls[CALL_RECORD], 0);
+    assert_int_equal(fixture.calls[FAKE_TASKS_RECORD], 0);
     retry_fixture_scene("mail", NULL, NULL, true);
     while (fixture.recorded[0] < 2)
         retry_fixture_run(1);
@@ -359,14 +361,14 @@ static void tasks_that_wait_for_a_thread_go_back_before_a_pause_is_recorded(void
     host->slow = true;
     host_start(0);
     retry_fixture_run(1500);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     retry_fixture_scene("mail", NULL, NULL, true);
     while (fixture.recorded[0] < 2)
         retry_fixture_run(1);
     host->slow = false;
     retry_fixture_run(5000);
     assert_int_equal(task->runs, 0);
-    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
 }
 
 static void scenes_are_read_every_second_while_they_cannot_be_recorded(void **state)
@@ -375,10 +377,10 @@ static void scenes_are_read_every_second_while_they_cannot_be_recorded(void **st
 
     (void)state;
     retry_fixture_scene("mail", NULL, NULL, false);
-    retry_fixture_fail_next(CALL_RECORD, 1000);
+    retry_fixture_fail_next(FAKE_TASKS_RECORD, 1000);
     host_start(0);
     retry_fixture_run(20000);
-    assert_true(fixture.calls[CALL_SCENES] >= 20);
+    assert_true(fixture.calls[FAKE_TASKS_SCENES] >= 20);
     retry_fixture_scene("mail", NULL, NULL, true);
     retry_fixture_run(1100);
     task = retry_fixture_task("mail", NULL);
@@ -390,10 +392,10 @@ static void a_record_that_fails_or_is_lost_is_made_again(void **state)
 {
     (void)state;
     retry_fixture_scene("mail", NULL, NULL, false);
-    retry_fixture_fail_next(CALL_RECORD, 2);
+    retry_fixture_fail_next(FAKE_TASKS_RECORD, 2);
     fixture.fail_rc = RC_RETRY;
     host_start(0);
-    while (fixture.calls[CALL_RECORD] < 2)
+    while (fixture.calls[FAKE_TASKS_RECORD] < 2)
         retry_fixture_run(1);
     assert_int_equal(fixture.recorded[0], 0);
     retry_fixture_task("mail", NULL);
@@ -432,7 +434,8 @@ static void a_rate_is_kept_by_processes_with_different_handlers(void **state)
     (void)state;
     many("mail", 400);
     for (size_t i = 0; i < 400; i += 2)
-        snprintf(fixture.tasks[i].handler, sizeof(fixture.tasks[i].handler), "other");
+        snprintf(fixture.tasks[i].base.class.handler, sizeof(fixture.tasks[i].base.class.handler),
+                 "other");
     retry_fixture_scene("mail", "{\"rate\": \"20/s burst 16\"}", NULL, false);
     fixture.hosts[0].runs_other = fixture.hosts[0].lacks_test = true;
     host_start(0);
@@ -491,7 +494,7 @@ static void a_failing_destination_is_only_probed(void **state)
     assert_true(retry_fixture_drain(90000));
     assert_int_equal(metric_value(&retry_breakers_open), 0);
     for (size_t i = 0; i < 30; i++)
-        assert_in_range(fixture.tasks[i].attempts, 0, 3);
+        assert_in_range(fixture.tasks[i].base.old.attempts, 0, 3);
 }
 
 static void one_failing_task_does_not_open_the_breaker(void **state)
@@ -508,7 +511,7 @@ static void one_failing_task_does_not_open_the_breaker(void **state)
         fixture.tasks[i].fail_runs = 1;
     many("mail", 3);
     assert_true(retry_fixture_drain(2000));
-    assert_string_equal(fixture.tasks[33].outcome, "done");
+    assert_string_equal(retry_fixture_outcome(&fixture.tasks[33]), "done");
 }
 
 static void the_oldest_class_comes_first_and_each_has_its_turn(void **state)
@@ -516,14 +519,17 @@ static void the_oldest_class_comes_first_and_each_has_its_turn(void **state)
     (void)state;
     shards_set(0, "0-15");
     for (size_t i = 0; i < 60; i++) {
-        retry_fixture_task("young", "a")->key[0] = '\0';
-        retry_fixture_task("old", "a")->key[0] = '\0';
-        retry_fixture_task("new", "a")->key[0] = '\0';
+        retry_fixture_task("young", "a")->base.key = 0;
+        retry_fixture_task("old", "a")->base.key = 0;
+        retry_fixture_task("new", "a")->base.key = 0;
     }
-    for (size_t i = 0; i < fixture.count; i++)
-        fixture.tasks[i].next_ms -= fixture.tasks[i].scene[0] == 'o'   ? 900
-                                    : fixture.tasks[i].scene[0] == 'y' ? 500
-                                                                       : 100;
+    for (size_t i = 0; i < fixture.count; i++) {
+        struct task *task = &fixture.tasks[i];
+        char first = task->base.class.scene[0];
+
+        task->base.now.next_ms -= first == 'o' ? 900 : first == 'y' ? 500 : 100;
+        retry_fixture_save(task);
+    }
     host_start(0);
     assert_true(retry_fixture_drain(5000));
     assert_int_equal(strncmp(fixture.last_claims, "old young new ", 14), 0);
@@ -537,10 +543,10 @@ static void full_batches_are_followed_without_a_rest(void **state)
     (void)state;
     fixture.hosts[0].settings.retry.poll_ms = 60000;
     for (size_t i = 0; i < 300; i++)
-        retry_fixture_task("mail", "a")->key[0] = '\0';
+        retry_fixture_task("mail", "a")->base.key = 0;
     host_start(0);
     assert_true(retry_fixture_drain(2000));
-    assert_true(fixture.calls[CALL_LOOK] <= 2);
+    assert_true(fixture.calls[FAKE_TASKS_LOOK] <= 2);
 }
 
 static void a_slow_scene_leaves_slots_for_others(void **state)
@@ -592,8 +598,10 @@ static void a_shard_that_is_not_held_is_left_alone(void **state)
     host_start(0);
     retry_fixture_run(3000);
     for (size_t i = 0; i < 160; i++)
-        assert_int_equal(fixture.tasks[i].runs,
-                         fixture.tasks[i].shard < 4 || fixture.tasks[i].shard == 7 ? 1 : 0);
+        assert_int_equal(fixture.tasks[i].runs, fixture.tasks[i].base.class.shard < 4 ||
+                                                        fixture.tasks[i].base.class.shard == 7
+                                                    ? 1
+                                                    : 0);
 }
 
 static void a_fixed_rate_counts_from_the_beginning(void **state)
@@ -605,11 +613,11 @@ static void a_fixed_rate_counts_from_the_beginning(void **state)
     settings->retry.poll_ms = 250;
     host_start(0);
     retry_fixture_run(10000);
-    assert_in_range(fixture.calls[CALL_LOOK], 38, 41);
+    assert_in_range(fixture.calls[FAKE_TASKS_LOOK], 38, 41);
     settings->retry.poll_jitter_percent = 100;
-    fixture.calls[CALL_LOOK] = 0;
+    fixture.calls[FAKE_TASKS_LOOK] = 0;
     retry_fixture_run(10000);
-    assert_in_range(fixture.calls[CALL_LOOK], 20, 36);
+    assert_in_range(fixture.calls[FAKE_TASKS_LOOK], 20, 36);
 }
 
 static void a_task_that_is_due_soon_is_not_slept_past(void **state)
@@ -618,7 +626,8 @@ static void a_task_that_is_due_soon_is_not_slept_past(void **state)
 
     (void)state;
     fixture.hosts[0].settings.retry.poll_ms = 10000;
-    task->next_ms += 300;
+    task->base.now.next_ms += 300;
+    retry_fixture_save(task);
     host_start(0);
     retry_fixture_run(290);
     assert_int_equal(task->runs, 0);

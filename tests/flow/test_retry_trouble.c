@@ -60,13 +60,13 @@ static void a_task_whose_lease_has_lapsed_is_not_begun_and_comes_back(void **sta
     fixture.hosts[0].frozen = true;
     host_start(0);
     retry_fixture_run(1900);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     fixture.hosts[0].slow = false;
     /* Given back by its own process, or rescued: it is run under another claim. */
     assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->claims, 2);
     assert_int_equal(task->runs, 1);
-    assert_int_equal(task->attempts, 0);
+    assert_int_equal(task->base.old.attempts, 0);
 }
 
 static void a_killed_process_leaves_its_tasks_for_a_lease_and_a_rescue(void **state)
@@ -87,13 +87,14 @@ static void a_killed_process_leaves_its_tasks_for_a_lease_and_a_rescue(void **st
     assert_true(retry_fixture_drain(2000 + 1000 + 200));
     for (size_t i = 0; i < 25; i++) {
         assert_int_equal(fixture.tasks[i].runs, 1);
-        assert_int_equal(fixture.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].base.old.attempts, 0);
     }
 }
 
 static void taken_by_somebody_else(struct task *task)
 {
-    task->epoch++;
+    task->base.now.epoch++;
+    retry_fixture_save(task);
     task->meanwhile = NULL;
 }
 
@@ -106,11 +107,12 @@ static void the_result_of_a_lost_task_is_not_written(void **state)
     task->meanwhile = taken_by_somebody_else;
     host_start(0);
     retry_fixture_run(500);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     assert_int_equal(task->finishes, 0);
     assert_int_equal(metric_value(&retry_lost), lost + 1);
     assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
-    task->until_ms = 0;
+    task->base.now.lease_until_ms = 0;
+    retry_fixture_save(task);
     assert_true(retry_fixture_drain(3000));
     assert_int_equal(task->runs, 2);
 }
@@ -225,12 +227,13 @@ static void an_edited_task_in_flight_is_read_again(void **state)
     fixture.hosts[0].slow = true;
     host_start(0);
     retry_fixture_run(300);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     fixture.hosts[0].cut_off = true;
     retry_fixture_run(4000);
     /* Given back by another process, and edited. */
-    task->state = TASK_WAITING;
-    task->epoch++;
+    task->base.now.state = TASK_WAITING;
+    task->base.now.epoch++;
+    retry_fixture_save(task);
     snprintf(task->options, sizeof(task->options), "{\"n\":2}");
     fixture.hosts[0].cut_off = false;
     retry_fixture_run(3000);
@@ -254,7 +257,7 @@ static void a_clean_stop_gives_back_and_costs_no_attempt(void **state)
     assert_true(retry_fixture_drain(500));
     for (size_t i = 0; i < 30; i++) {
         assert_int_equal(fixture.tasks[i].runs, 1);
-        assert_int_equal(fixture.tasks[i].attempts, 0);
+        assert_int_equal(fixture.tasks[i].base.old.attempts, 0);
     }
 }
 
@@ -282,10 +285,10 @@ static void a_failure_during_a_stop_costs_no_attempt(void **state)
     while (task->runs + refused->runs == 0)
         retry_fixture_run(1);
     assert_true(host_stop(0, 100));
-    assert_int_equal(task->attempts, 0);
-    assert_int_equal(task->state, TASK_WAITING);
+    assert_int_equal(task->base.old.attempts, 0);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
     /* A refusal is about the task. */
-    assert_int_equal(refused->attempts, refused->runs);
+    assert_int_equal(refused->base.old.attempts, refused->runs);
 }
 
 static void a_stop_without_the_database_ends_in_its_time(void **state)
@@ -308,19 +311,20 @@ static void a_refused_result_delays_no_other(void **state)
     (void)state;
     many("mail", 20);
     task = &fixture.tasks[7];
-    fixture.refuse_id = task->id;
+    fixture.refuse_id = task->base.id;
     retry_fixture_scene("mail", "{\"lease\": \"2s\"}", NULL, false);
     host_start(0);
     retry_fixture_run(1000);
     assert_int_equal(retry_fixture_count(-1), 19);
-    assert_int_equal(task->state, TASK_WAITING);
-    assert_int_equal(task->attempts, 1);
+    assert_int_equal(retry_fixture_state(task), TASK_WAITING);
+    assert_int_equal(task->base.old.attempts, 1);
     assert_string_equal(task->reason, "the database refuses its update: too long");
-    assert_in_range(task->next_ms - fixture.now_ms, 50000, 60000);
+    assert_in_range(task->base.old.next_ms - fixture.now_ms, 50000, 60000);
     fixture.refuse_always = true;
-    task->next_ms = fixture.now_ms;
+    task->base.now.next_ms = fixture.now_ms;
+    retry_fixture_save(task);
     retry_fixture_run(1000);
-    assert_int_equal(task->state, TASK_RUNNING);
+    assert_int_equal(retry_fixture_state(task), TASK_RUNNING);
     assert_true(dispatcher_left(&fixture.hosts[0].dispatcher));
     fixture.refuse_id = 0;
     assert_true(retry_fixture_drain(4000));
@@ -342,7 +346,7 @@ static void work_through_trouble(void)
         fail_msg("call %zu: %zu tasks are left", fixture.fail_from,
                  fixture.count - retry_fixture_count(-1));
     for (size_t i = 0; i < fixture.count; i++) {
-        assert_string_equal(fixture.tasks[i].outcome, "done");
+        assert_string_equal(retry_fixture_outcome(&fixture.tasks[i]), "done");
         assert_true(fixture.tasks[i].done >= 1);
     }
     for (size_t i = 0; i < 2; i++) {
@@ -377,9 +381,9 @@ static void each_answer_may_be_lost_in_turn(void **state)
 static void a_fatal_error_is_retried_until_it_ends(void **state)
 {
     (void)state;
-    for (int call = CALL_LOOK; call < CALLS; call++) {
+    for (int call = FAKE_TASKS_LOOK; call < FAKE_TASKS_OPS; call++) {
         retry_fixture_reset((uint64_t)call);
-        fixture.fail_kind = (enum call)call;
+        fixture.fail_kind = (enum fake_task_op)call;
         fixture.fail_rc = RC_FATAL;
         fixture.fail_from = 1;
         fixture.fail_count = 2;
@@ -394,7 +398,7 @@ static void a_write_back_without_an_answer_is_done_again_without_harm(void **sta
     (void)state;
     many("mail", 10);
     fixture.answers_lost = true;
-    retry_fixture_fail_next(CALL_FINISH, 3);
+    retry_fixture_fail_next(FAKE_TASKS_FINISH, 3);
     host_start(0);
     assert_true(retry_fixture_drain(1000));
     retry_fixture_run(1000);

@@ -178,7 +178,7 @@ static void start(struct proc *proc)
     proc_start(proc, "retry", retry->number);
     task_adapter_init(&retry->dispatcher_adapter, proc);
     task_adapter_init(&retry->renewer_adapter, proc);
-    retry->dispatcher_adapter.compare_and_set =
+    retry->dispatcher_adapter.fake.compare_and_set =
         sim_chance(proc->sim, proc->sim->plan.task_compared);
     handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));

@@ -11,50 +11,62 @@ struct operator_process {
     struct proc *proc;
     size_t number;
     struct link link;
+    struct fake_session session; /* of the link */
 };
 
 enum action { ACTION_CANCEL, ACTION_UNPARK, ACTION_RUN_NOW, ACTIONS };
 
-/* A parked one comes back from the history, or gives way where its idempotency key is in use. */
-static void unpark(struct link *link, struct sim_task *task)
+static void write_task(struct operator_process *person, struct sim_task *task)
 {
-    struct task_tables *tables = tasks_of(link);
-    bool parked = task->now.state == TASK_PARKED;
+    fake_task_write(&person->proc->sim->tasks->fake, &person->session, &task->base);
+}
 
-    for (int64_t id = tables->first_live; parked && id < tables->id_next; id++) {
+static void cancel_task(struct operator_process *person, struct sim_task *task)
+{
+    fake_task_end(&person->proc->sim->tasks->fake, &person->session, &task->base,
+                  FAKE_TASK_CANCELLED, true);
+}
+
+/* A parked one comes back from the history, or gives way where its idempotency key is in use. */
+static void unpark(struct operator_process *person, struct sim_task *task)
+{
+    struct task_tables *tables = tasks_of(&person->link);
+    int64_t now_ms = fake_now_ms(&person->session);
+    bool parked = task->base.now.state == TASK_PARKED;
+
+    for (int64_t id = tables->fake.first_live; parked && id < tables->fake.id_next; id++) {
         const struct sim_task *other = &tables->tasks[id];
 
         if (other != task && other->number == task->number &&
-            (other->row.owner || other->now.found)) {
-            task_end(link, task, TASK_CANCELLED, true);
+            (other->base.row.owner || other->base.now.found)) {
+            cancel_task(person, task);
             return;
         }
     }
-    task->now.kept = task->now.kept && !parked;
-    task->now.state = TASK_WAITING;
-    task->now.next_ms = db_clock(link->db);
-    task->now.age_from_ms = db_clock(link->db);
-    task_write(link, task);
+    task->base.now.kept = task->base.now.kept && !parked;
+    task->base.now.state = TASK_WAITING;
+    task->base.now.next_ms = task->base.now.age_from_ms = now_ms;
+    write_task(person, task);
 }
 
-static void change(struct link *link, struct sim_task *task, enum action action)
+static void change(struct operator_process *person, struct sim_task *task, enum action action)
 {
-    sim_tell(link->db->sim, link->proc->name, STORY_ALL,
-             "works on task %lld, which has state %lld: %lld", task->id, (int64_t)task->now.state,
-             (int64_t)action);
+    sim_tell(person->proc->sim, person->proc->name, STORY_ALL,
+             "works on task %lld, which has state %lld: %lld", task->base.id,
+             (int64_t)task->base.now.state, (int64_t)action);
     switch (action) {
     case ACTION_CANCEL:
-        task_end(link, task, TASK_CANCELLED, true);
+        cancel_task(person, task);
         break;
     case ACTION_UNPARK:
-        if (task->now.state == TASK_BLOCKED || task->now.state == TASK_PARKED)
-            unpark(link, task);
+        if (task->base.now.state == TASK_BLOCKED || task->base.now.state == TASK_PARKED)
+            unpark(person, task);
         break;
     case ACTION_RUN_NOW:
-        if (task->now.state != TASK_WAITING)
+        if (task->base.now.state != TASK_WAITING)
             break;
-        task->now.next_ms = db_clock(link->db);
-        task_write(link, task);
+        task->base.now.next_ms = fake_now_ms(&person->session);
+        write_task(person, task);
         break;
     case ACTIONS:
         break;
@@ -70,17 +82,17 @@ static enum rc act(struct operator_process *person, struct sim_task *task, enum 
     if (rc == RC_OK)
         rc = link_call(link, err);
     if (rc == RC_OK)
-        rc = link_lock(link, &task->row, err);
+        rc = link_lock(link, &task->base.row, err);
     if (rc == RC_OK)
         rc = link_answer(link, err);
     if (rc == RC_OK)
         rc = link_call(link, err);
-    if (rc == RC_OK && task->now.found)
-        change(link, task, action);
+    if (rc == RC_OK && task->base.now.found)
+        change(person, task, action);
     if (rc == RC_OK)
         rc = link_answer(link, err);
     if (rc == RC_OK)
-        rc = task_wake(link, task->key, err);
+        rc = fake_task_wake(&person->proc->sim->tasks->fake, &person->session, task->base.key, err);
     if (rc == RC_OK)
         rc = link_commit(link, err);
     if (rc != RC_OK)
@@ -95,7 +107,7 @@ static void scenes_toggle(struct sim *sim)
     scene->paused = !scene->paused;
     scene->paused_ms = sim_now(sim);
     scene->version++;
-    scene->paused_change = ++sim->tasks->scene_change;
+    scene->paused_change = ++sim->tasks->fake.scene_change;
     sim_tell(sim, "operator", STORY_ALL, "makes the pause of scene %lld %lld",
              scene - sim->tasks->scenes, scene->paused, 0);
 }
@@ -103,14 +115,14 @@ static void scenes_toggle(struct sim *sim)
 /* A waiting task of a key whose busy one another transaction has locked; NULL: there is none. */
 static struct sim_task *find_waiting_behind_locked(struct task_tables *tables)
 {
-    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+    for (int64_t id = tables->fake.first_live; id < tables->fake.id_next; id++) {
         const struct sim_task *busy = &tables->tasks[id];
 
-        if (!busy->row.owner || busy->key == 0 || busy->old.state != TASK_RUNNING)
+        if (!busy->base.row.owner || busy->base.key == 0 || busy->base.old.state != TASK_RUNNING)
             continue;
-        for (int64_t i = tables->first_live; i < tables->id_next; i++)
-            if (tables->tasks[i].key == busy->key && !tables->tasks[i].row.owner &&
-                tables->tasks[i].old.found && tables->tasks[i].old.state == TASK_WAITING)
+        for (int64_t i = tables->fake.first_live; i < tables->fake.id_next; i++)
+            if (tables->tasks[i].base.key == busy->base.key && !tables->tasks[i].base.row.owner &&
+                tables->tasks[i].base.old.found && tables->tasks[i].base.old.state == TASK_WAITING)
                 return &tables->tasks[i];
     }
     return NULL;
@@ -120,14 +132,14 @@ static struct sim_task *find_waiting_behind_locked(struct task_tables *tables)
 static struct sim_task *choose(struct sim *sim)
 {
     struct task_tables *tables = sim->tasks;
-    int64_t live = tables->id_next - tables->first_live;
+    int64_t live = tables->fake.id_next - tables->fake.first_live;
     struct order_ahead ahead;
 
     if (live == 0)
         return NULL;
     if (sim_chance(sim, 500))
-        return &tables->tasks[tables->first_live + (int64_t)sim_below(sim, (uint64_t)live)];
-    tasks_ahead(tables, NULL, sim_between(sim, 1, sim->plan.task_keys), &ahead);
+        return &tables->tasks[tables->fake.first_live + (int64_t)sim_below(sim, (uint64_t)live)];
+    fake_tasks_ahead(&tables->fake, NULL, sim_between(sim, 1, sim->plan.task_keys), &ahead);
     return order_head(&ahead).id > 0 ? &tables->tasks[order_head(&ahead).id] : NULL;
 }
 
@@ -163,18 +175,18 @@ static void tidy(struct operator_process *person)
         if (tables->scenes[i].paused)
             tables->scenes[i].version++;
         tables->scenes[i].paused = false;
-        tables->scene_change++;
+        tables->fake.scene_change++;
     }
-    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+    for (int64_t id = tables->fake.first_live; id < tables->fake.id_next; id++) {
         struct sim_task *task = &tables->tasks[id];
 
-        if (!task->old.found)
+        if (!task->base.old.found)
             continue;
         if (!sim->plan.tasks_left &&
-            (task->old.state == TASK_BLOCKED || task->old.state == TASK_PARKED))
+            (task->base.old.state == TASK_BLOCKED || task->base.old.state == TASK_PARKED))
             act(person, task, task->poison ? ACTION_CANCEL : ACTION_UNPARK, &err);
-        else if (task->old.state == TASK_WAITING && task->scene != SCENE_STRANGE &&
-                 task->old.next_ms > db_clock(sim->main_db) + PATIENCE_MS)
+        else if (task->base.old.state == TASK_WAITING && task->scene != SCENE_STRANGE &&
+                 task->base.old.next_ms > db_clock(sim->main_db) + PATIENCE_MS)
             act(person, task, ACTION_RUN_NOW, &err);
     }
 }
@@ -200,6 +212,7 @@ static void start(struct proc *proc)
 
     proc_start(proc, "operator", person->number);
     link_init(&person->link, proc, proc->sim->main_db);
+    person->session = link_session(&person->link);
     proc_thread(proc, thread, person);
 }
 

@@ -11,14 +11,14 @@ static bool rests(const struct sim *sim, const struct sim_task *task)
 {
     struct order_ahead ahead;
 
-    switch (task->old.state) {
+    switch (task->base.old.state) {
     case TASK_WAITING:
         return task->scene == SCENE_STRANGE;
     case TASK_BLOCKED:
     case TASK_PARKED:
         return sim->plan.tasks_left;
     case TASK_QUEUED:
-        tasks_ahead(sim->tasks, NULL, task->key, &ahead);
+        fake_tasks_ahead(&sim->tasks->fake, NULL, task->base.key, &ahead);
         return ahead.busy.id > 0 && ahead.busy.state != TASK_RUNNING;
     case TASK_RUNNING:
         break;
@@ -32,18 +32,18 @@ bool task_promises_rest(const struct sim *sim, struct waiting *waiting)
 
     if (sim->plan.retries == 0)
         return true;
-    for (int64_t id = tables->first_live; id < tables->id_next; id++) {
+    for (int64_t id = tables->fake.first_live; id < tables->fake.id_next; id++) {
         const struct sim_task *task = &tables->tasks[id];
 
-        if (task->row.owner)
+        if (task->base.row.owner)
             return snprintf(waiting->text, sizeof(waiting->text), "task %lld is locked",
                             (long long)id) < 0;
-        if (!task->old.found || rests(sim, task))
+        if (!task->base.old.found || rests(sim, task))
             continue;
         return snprintf(waiting->text, sizeof(waiting->text),
                         "task %lld of key %lld has state %d, epoch %lld, %lld attempts",
-                        (long long)id, (long long)task->key, (int)task->old.state,
-                        (long long)task->old.epoch, (long long)task->old.attempts) < 0;
+                        (long long)id, (long long)task->base.key, (int)task->base.old.state,
+                        (long long)task->base.old.epoch, (long long)task->base.old.attempts) < 0;
     }
     return true;
 }
@@ -53,17 +53,19 @@ static void check_callback(struct sim *sim, const struct sim_task *task)
 {
     const struct task_tables *tables = sim->tasks;
     const struct sim_scene_row *scene = &tables->scenes[task->scene];
-    const struct policy_callback *wanted =
-        task->old.ended == TASK_DONE ? &scene->policy.on_done : &scene->policy.on_exhausted;
+    const struct policy_callback *wanted = task->base.old.ended == FAKE_TASK_DONE
+                                               ? &scene->policy.on_done
+                                               : &scene->policy.on_exhausted;
     int64_t count = 0;
 
-    if (task->old.ended != TASK_DONE && task->old.ended != TASK_EXHAUSTED)
+    if (task->base.old.ended != FAKE_TASK_DONE && task->base.old.ended != FAKE_TASK_EXHAUSTED)
         return;
-    for (int64_t id = task->id + 1; id < tables->id_next; id++)
-        count += tables->tasks[id].parent == task->id && tables->tasks[id].old.writes > 0 &&
-                 tables->tasks[id].parent_ended == task->old.ended;
+    for (int64_t id = task->base.id + 1; id < tables->fake.id_next; id++)
+        count += tables->tasks[id].parent == task->base.id &&
+                 tables->tasks[id].base.old.writes > 0 &&
+                 tables->tasks[id].parent_ended == task->base.old.ended;
     if ((count > 0) != (wanted->scene[0] != '\0') && task->scene != SCENE_BROKEN)
-        sim_fail(sim, STORY_ALL, "callback: task %lld has %lld of them", (long long)task->id,
+        sim_fail(sim, STORY_ALL, "callback: task %lld has %lld of them", (long long)task->base.id,
                  (long long)count);
 }
 
@@ -71,8 +73,8 @@ void task_promises_check(struct sim *sim)
 {
     const struct task_tables *tables = sim->tasks;
 
-    for (int64_t id = 1; id < tables->id_next && !sim->failed; id++)
-        if (tables->tasks[id].old.writes > 0)
+    for (int64_t id = 1; id < tables->fake.id_next && !sim->failed; id++)
+        if (tables->tasks[id].base.old.writes > 0)
             check_callback(sim, &tables->tasks[id]);
 }
 

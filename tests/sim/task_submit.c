@@ -80,7 +80,7 @@ static void thread(void *arg)
 
     while (sim->writing && !submitter->proc->stopping) {
         sched_pause(&sim->sched, sim_between(sim, 1, sim->plan.submit_ms));
-        if (sim->writing && sim->tasks->id_next < SUBMITTED_MAX &&
+        if (sim->writing && sim->tasks->fake.id_next < SUBMITTED_MAX &&
             transaction(submitter, &err) != RC_OK)
             link_rollback(&submitter->link);
     }

@@ -25,10 +25,10 @@ static int64_t until_true_ms(const struct task_run *run)
  * lease ended before its holder could know. */
 static bool is_held(const struct task_run *run)
 {
-    const struct task_version *old = &run->task->old;
+    const struct fake_task_version *old = &run->task->base.old;
 
     return old->found && old->state == TASK_RUNNING && old->epoch == run->epoch &&
-           old->holder == run->proc && old->lease_until_ms >= db_clock(run->proc->sim->main_db);
+           old->owner == run->proc && old->lease_until_ms >= db_clock(run->proc->sim->main_db);
 }
 
 static void check_job(const struct task_run *run)
@@ -39,26 +39,27 @@ static void check_job(const struct task_run *run)
     char key[32];
     char idempotency[48];
 
-    task_key_text(task, key);
+    task_key_text(&task->base, key);
     task_idempotency_text(task, idempotency);
     if (until_true_ms(run) <= sim_now(sim))
         sim_fail(sim, STORY_ALL, "fence: %s runs task %lld %lld ms behind its lease",
-                 run->proc->name, (long long)task->id,
+                 run->proc->name, (long long)task->base.id,
                  (long long)(sim_now(sim) - until_true_ms(run)));
-    else if (until_true_ms(run) > task->old.believed_ms)
+    else if (until_true_ms(run) > task->base.old.believed_ms)
         sim_fail(sim, STORY_ALL, "fence: %s believes in task %lld for %lld ms too long",
-                 run->proc->name, (long long)task->id,
-                 (long long)(until_true_ms(run) - task->old.believed_ms));
+                 run->proc->name, (long long)task->base.id,
+                 (long long)(until_true_ms(run) - task->base.old.believed_ms));
     else if (strcmp(job->idempotency_key, idempotency) != 0)
         sim_fail(sim, STORY_ALL, "twice: task %lld runs under the key %s instead of %s",
-                 (long long)task->id, job->idempotency_key, idempotency);
-    else if ((task->key > 0) != (job->ordering_key != NULL) ||
+                 (long long)task->base.id, job->idempotency_key, idempotency);
+    else if ((task->base.key > 0) != (job->ordering_key != NULL) ||
              (job->ordering_key && strcmp(job->ordering_key, key) != 0))
         sim_fail(sim, STORY_ALL, "order: task %lld runs under another key than its own",
-                 (long long)task->id);
-    else if (is_held(run) && job->attempt != task->old.attempts + 1)
+                 (long long)task->base.id);
+    else if (is_held(run) && job->attempt != task->base.old.attempts + 1)
         sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld, and runs as number %lld",
-                 (long long)task->id, (long long)task->old.attempts, (long long)job->attempt);
+                 (long long)task->base.id, (long long)task->base.old.attempts,
+                 (long long)job->attempt);
 }
 
 /* A scene's rate is that of each process; its bucket is full when the process begins. */
@@ -87,18 +88,18 @@ static void effect(struct task_run *run)
 {
     struct sim *sim = run->proc->sim;
     struct sim_task *task = run->task;
-    int64_t *last = &sim->tasks->last_effect[task->key];
+    int64_t *last = &sim->tasks->last_effect[task->base.key];
 
     sim_tell(sim, run->proc->name, STORY_ALL, "task %lld has its effect, number %lld of it",
-             task->id, ++task->effects, 0);
-    if (task->key == 0 || !task->in_order || task->effects > 1)
+             task->base.id, ++task->effects, 0);
+    if (task->base.key == 0 || !task->in_order || task->effects > 1)
         return;
-    if (task->id < *last && is_held(run))
+    if (task->base.id < *last && is_held(run))
         sim_fail(sim, STORY_ALL,
                  "order: the effect of task %lld of key %lld comes behind that of task %lld",
-                 (long long)task->id, (long long)task->key, (long long)*last);
-    if (task->id > *last)
-        *last = task->id;
+                 (long long)task->base.id, (long long)task->base.key, (long long)*last);
+    if (task->base.id > *last)
+        *last = task->base.id;
 }
 
 static void fail_as(struct task_run *run, struct attempt_result *attempt, enum fault_class fault)
@@ -186,8 +187,8 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     struct task_run run = {.proc = proc, .job = job, .task = &sim->tasks->tasks[job->id]};
 
     (void)worker;
-    assert(job->id > 0 && job->id < sim->tasks->id_next);
-    run.epoch = run.task->old.epoch;
+    assert(job->id > 0 && job->id < sim->tasks->fake.id_next);
+    run.epoch = run.task->base.old.epoch;
     meet(sim, run.task);
     check_job(&run);
     check_rate(&run);
