@@ -377,7 +377,10 @@ static void put_guard(struct buf *out, const struct walk *walk, bool outbox_only
               ", ': ', GROUP_CONCAT(name ORDER BY name SEPARATOR ', '), ': run `tallybox migrate "
               "up%s` first, then this again%s') AS 'tallybox migrate grants' FROM (",
               outbox_only ? " --only outbox" : "",
-              outbox_only ? "" : "; for a database without vote tables add --only outbox");
+              outbox_only
+                  ? ""
+                  : "; if it has the outbox only, add --only outbox to this command, or run "
+                    "`tallybox migrate up --with votes` first");
     buf_put(out, walk->names.data, walk->names.len);
     buf_text_put(out, ") AS wanted WHERE name NOT IN (SELECT table_name FROM "
                       "information_schema.tables WHERE table_schema = ");

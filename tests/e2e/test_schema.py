@@ -672,6 +672,11 @@ class Accounts(SchemaCase):
 
         account = self.pipe("migrate")
         self.migrate("up", "--only", "outbox", sets=account)
+        with self.assertRaises(pymysql.MySQLError):
+            self.pipe("retry")
+        self.assertIn("if it has the outbox only, add --only outbox to this command, or run "
+                      "`tallybox migrate up --with votes` first", self.shown[0][0])
+        self.assertNotIn("tallybox_retry", self.users())
         account = self.pipe("retry", "--only", "outbox")
         self.assertEqual(self.shown, [])
         words = [suite.BINARY, "doctor", "--role", "retry", "--config", str(self.ini)]
