@@ -5,11 +5,15 @@
 #include "common/log.h"
 #include "common/loop.h"
 
+#include <jansson.h>
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWER_MS 500 /* a stop of the process waits for so long at most */
+/* A stop of the process waits for so long at most. A slower broker answers nevertheless, but the
+ * call has ended by then: only the statistics of the client tell. */
+#define ANSWER_MS 500
+#define STATISTICS "500" /* ms */
 #define AGAIN_MS 500
 #define EVERY_MS 5000
 
@@ -21,6 +25,37 @@ static void on_error(rd_kafka_t *kafka, int code, const char *reason, void *opaq
 
     (void)kafka;
     err_fail(&probe->trouble, RC_RETRY, code, "%s", reason);
+}
+
+/* When the broker last sent something on the connection that it has accepted, -1: never. */
+static int64_t find_received_us(const json_t *all, const json_t *broker)
+{
+    const char *state = json_string_value(json_object_get(broker, "state"));
+    const json_t *idle = json_object_get(broker, "rxidle");
+
+    if (!state || strcmp(state, "UP") != 0 || json_integer_value(idle) < 0)
+        return -1;
+    return json_integer_value(json_object_get(all, "ts")) - json_integer_value(idle);
+}
+
+static int on_statistics(rd_kafka_t *kafka, char *text, size_t len, void *opaque)
+{
+    struct probe_kafka *probe = opaque;
+    json_t *all = json_loadb(text, len, 0, NULL);
+    const char *name;
+    json_t *broker;
+
+    (void)kafka;
+    json_object_foreach(json_object_get(all, "brokers"), name, broker) {
+        int64_t received_us = find_received_us(all, broker);
+
+        if (received_us <= probe->heard_us)
+            continue;
+        probe->heard_us = received_us;
+        probe->heard = true;
+    }
+    json_decref(all);
+    return 0; /* the text is librdkafka's */
 }
 
 static enum rc ensure_client(struct probe_kafka *probe, struct err *err)
@@ -35,6 +70,8 @@ static enum rc ensure_client(struct probe_kafka *probe, struct err *err)
     if (rc != RC_OK)
         return rc;
     rd_kafka_conf_set_error_cb(conf, on_error);
+    rd_kafka_conf_set_stats_cb(conf, on_statistics);
+    rd_kafka_conf_set(conf, "statistics.interval.ms", STATISTICS, text, sizeof(text));
     rd_kafka_conf_set_opaque(conf, probe);
     probe->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (probe->kafka)
@@ -56,10 +93,10 @@ static enum rc request_brokers(struct probe_kafka *probe, struct err *err)
         return rc;
     code = rd_kafka_metadata(probe->kafka, 0, NULL, &metadata, ANSWER_MS);
     rd_kafka_poll(probe->kafka, 0);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         rd_kafka_metadata_destroy(metadata);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR || probe->heard)
         return RC_OK;
-    }
     kafka_name_brokers(probe->kafka);
     rd_kafka_conf_get(rd_kafka_conf(probe->kafka), SERVERS, servers, &size);
     /* Without the thread for a broker the client connects nowhere, and tries no more. */
@@ -89,8 +126,10 @@ int64_t probe_kafka_step(void *arg, int64_t now_ms)
 {
     struct probe_kafka *probe = arg;
     struct err err = {0};
-    enum rc rc = request_brokers(probe, &err);
+    enum rc rc;
 
+    probe->heard = false;
+    rc = request_brokers(probe, &err);
     if (rc == RC_FATAL) {
         log_error(LOG_ERROR, "role_failed", &err, "role=relay");
         probe->failed = true;
@@ -104,7 +143,7 @@ int64_t probe_kafka_step(void *arg, int64_t now_ms)
     }
     if (probe->silent_since_ms == 0)
         probe->silent_since_ms = now_ms;
-    if (now_ms - probe->silent_since_ms >= PROBE_SILENT_MS)
+    if (now_ms - probe->silent_since_ms >= probe->settings->relay.send_timeout_ms)
         condition_fail(&probe->answering, now_ms, &err);
     return AGAIN_MS;
 }

@@ -13,16 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A broker that is silent for this long counts as failed. */
-#define PROBE_SILENT_MS 3000
-
 struct probe_kafka {
     const struct settings *settings;
     struct rd_kafka_s *kafka;
     struct condition answering; /* failing until the first answer */
     int64_t silent_since_ms;    /* 0: the last request was answered */
-    struct err trouble;         /* librdkafka's last error since then */
-    bool failed;                /* the client cannot start its threads: the process has to end */
+    int64_t heard_us;   /* when a connected broker last sent something, librdkafka's clock */
+    bool heard;         /* that was since the last step */
+    struct err trouble; /* librdkafka's last error since then */
+    bool failed;        /* the client cannot start its threads: the process has to end */
 };
 
 /* Borrows settings until probe_kafka_close(). Does not connect yet; cannot fail. */
@@ -31,9 +30,11 @@ void probe_kafka_open(struct probe_kafka *probe, const struct settings *settings
 /* Accepts a zeroed probe. No step may run any more. */
 void probe_kafka_close(struct probe_kafka *probe);
 
-/* Sends one request and waits for its answer for at most half a second. Returns in how many ms the
- * next step is due. It has the type of a loop_step. When the client cannot connect for lack of
- * memory or threads, logs that, sets `failed` and returns LOOP_END. */
+/* Sends one request and waits for its answer for at most half a second; an answer that comes later
+ * counts in a later step. Kafka has failed when it was silent for relay.send_timeout_ms: until then
+ * a record may be acknowledged. Returns in how many ms the next step is due. It has the type of a
+ * loop_step. When the client cannot connect for lack of memory or threads, logs that, sets `failed`
+ * and returns LOOP_END. */
 int64_t probe_kafka_step(void *probe, int64_t now_ms);
 
 /* Returns whether Kafka does not answer, and copies the reason then. Any thread. */

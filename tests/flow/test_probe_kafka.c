@@ -2,6 +2,8 @@
 /* The relay's probe on librdkafka's in-process broker. */
 #include "outbox/relay/probe_kafka.h"
 
+#include "common/os.h"
+
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
@@ -17,12 +19,15 @@
 
 #define STEPS_MAX 300
 #define BROKER 1
+#define RTT_MS 800 /* longer than a step waits */
+#define SILENT_MS 3000
 
 static void set_servers(struct settings *settings, const char *servers)
 {
     struct kafka_property *property = &settings->kafka.properties[0];
 
     memset(settings, 0, sizeof(*settings));
+    settings->relay.send_timeout_ms = SILENT_MS;
     settings->kafka.count = 1;
     snprintf(property->name, sizeof(property->name), "bootstrap.servers");
     snprintf(property->value, sizeof(property->value), "%s", servers);
@@ -50,7 +55,7 @@ static void a_broker_that_does_not_answer_is_named_after_a_while(void **state)
     probe_kafka_open(&probe, &settings);
     assert_true(probe_kafka_failing(&probe, &err));
     assert_string_equal(err.text, "not reached yet");
-    for (; now_ms < 1000 + PROBE_SILENT_MS; now_ms += 1000)
+    for (; now_ms < 1000 + SILENT_MS; now_ms += 1000)
         probe_kafka_step(&probe, now_ms);
     probe_kafka_failing(&probe, &err);
     assert_string_equal(err.text, "not reached yet");
@@ -82,11 +87,39 @@ static void an_idle_relay_notices_that_the_broker_goes_and_comes(void **state)
     rd_kafka_destroy(host);
 }
 
+/* Records are acknowledged by such a broker, so it is not down. */
+static void a_slow_broker_answers(void **state)
+{
+    static struct settings settings;
+    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
+    rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(host, 1);
+    struct probe_kafka probe;
+    int64_t now_ms = 1000;
+
+    (void)state;
+    set_servers(&settings, rd_kafka_mock_cluster_bootstraps(cluster));
+    settings.relay.send_timeout_ms = 8000;
+    rd_kafka_mock_broker_set_rtt(cluster, BROKER, RTT_MS);
+    probe_kafka_open(&probe, &settings);
+    step_until(&probe, false, &now_ms);
+    for (int64_t until_ms = os_now_ms() + 10 * RTT_MS; os_now_ms() < until_ms;) {
+        probe_kafka_step(&probe, os_now_ms());
+        assert_false(probe_kafka_failing(&probe, NULL));
+        poll(NULL, 0, 100);
+    }
+    rd_kafka_mock_broker_set_down(cluster, BROKER);
+    step_until(&probe, true, &now_ms);
+    probe_kafka_close(&probe);
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(host);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_broker_that_does_not_answer_is_named_after_a_while),
         cmocka_unit_test(an_idle_relay_notices_that_the_broker_goes_and_comes),
+        cmocka_unit_test(a_slow_broker_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
