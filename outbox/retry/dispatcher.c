@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "outbox/retry/task_waits.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -433,6 +434,7 @@ static void look_for_classes(struct dispatcher *dispatcher, int64_t now_ms)
     dispatcher->class_at = 0;
     dispatcher->round_full = dispatcher->round_short = false;
     dispatcher->looks++;
+    scenes_begin_look(&dispatcher->scenes);
     rc = dispatcher->store.look(dispatcher->store.ctx, on_class, &class_scan, &err);
     if (rc != RC_OK) {
         dispatcher->class_count = 0;
@@ -619,19 +621,8 @@ static bool claim_round(struct dispatcher *dispatcher, int64_t now_ms)
 
 struct depth_count {
     struct dispatcher *dispatcher;
-    struct pool_unserved unserved;
+    struct task_waits waits;
 };
-
-static void note_unserved(struct depth_count *depth_count, const struct task_depth *depth)
-{
-    struct pool_unserved *unserved = &depth_count->unserved;
-
-    if (depth->state != TASK_WAITING || depth->oldest_ms <= unserved->age_ms)
-        return;
-    unserved->age_ms = depth->oldest_ms;
-    snprintf(unserved->handler, sizeof(unserved->handler), "%s", depth->class->handler);
-    snprintf(unserved->scene, sizeof(unserved->scene), "%s", depth->class->scene);
-}
 
 static void on_depth(void *ctx, const struct task_depth *depth)
 {
@@ -642,28 +633,12 @@ static void on_depth(void *ctx, const struct task_depth *depth)
     struct retry_scene_metrics *metrics =
         scene ? scene->metrics : retry_metrics_of(depth->class->group, depth->class->scene);
     bool served = scenes_serve(&dispatcher->scenes, depth->class->handler);
+    struct err err;
+    bool closed = groups_are_closed(&dispatcher->groups, depth->class, &err);
 
     retry_depths_add(metrics, depth->state, depth->count, depth->oldest_ms,
-                     scene ? scene->policy.pending_max : 0, served,
-                     groups_are_closed(&dispatcher->groups, depth->class));
-    if (!served)
-        note_unserved(depth_count, depth);
-}
-
-/* Logged once, and again for another handler or scene. */
-static void log_unserved(struct pool *pool, const struct pool_unserved *unserved)
-{
-    bool is_told = strcmp(pool->unserved.handler, unserved->handler) == 0 &&
-                   strcmp(pool->unserved.scene, unserved->scene) == 0;
-
-    if (unserved->age_ms > 0 && !is_told)
-        log_event(LOG_WARN, "handler_unserved",
-                  "handler=%s scene=%s age_ms=%" PRId64
-                  " text=\"no live process runs it: its tasks wait\" hint=retry.handlers",
-                  unserved->handler, unserved->scene, unserved->age_ms);
-    pthread_mutex_lock(&pool->lock);
-    pool->unserved = *unserved;
-    pthread_mutex_unlock(&pool->lock);
+                     scene ? scene->policy.pending_max : 0, served, closed);
+    task_waits_add(&depth_count->waits, depth, scene, served, closed ? &err : NULL);
 }
 
 static bool add_task_age(void *ctx, struct slot *slot)
@@ -712,7 +687,7 @@ static void count_depths(struct dispatcher *dispatcher, int64_t now_ms)
     add_queued_ages(dispatcher, now_ms);
     note_open_breakers(dispatcher, now_ms);
     retry_depths_end();
-    log_unserved(dispatcher->pool, &depth_count.unserved);
+    task_waits_report(&depth_count.waits, dispatcher->pool, dispatcher->scenes.left_out, now_ms);
     pool_call_worked(&dispatcher->calls, POOL_DEPTHS, now_ms);
     dispatcher->calls.at_ms[POOL_DEPTHS] = now_ms + DEPTHS_EVERY_MS;
 }

@@ -20,12 +20,20 @@ static void conditions_init(struct pool *pool)
         [POOL_DEPTHS] = "cannot_count",       [POOL_EXPIRE] = "cannot_expire",
         [POOL_FORGET] = "cannot_forget_done"};
 
+    static const char *const waits[POOL_WAITS] = {
+        [POOL_WAIT_HANDLER] = "what=handler role=retry reason=unserved",
+        [POOL_WAIT_GROUP] = "what=group role=retry reason=closed",
+        [POOL_WAIT_SCENE] = "what=scene role=retry reason=invalid",
+        [POOL_WAIT_KINDS] = "what=kinds role=retry reason=too_many"};
+
     for (size_t i = 0; i < POOL_CALLS; i++)
         condition_init(&pool->conditions[i], CONDITION_DEPENDENCY, "dep=mysql role=retry reason=%s",
                        reasons[i]);
     condition_init(&pool->clock, CONDITION_CHECK, "check=database_clock role=retry");
     condition_init(&pool->destinations, CONDITION_REMINDER,
                    "dep=destination role=retry reason=breaker_open");
+    for (size_t i = 0; i < POOL_WAITS; i++)
+        condition_init(&pool->waits[i], CONDITION_REMINDER, "%s", waits[i]);
 }
 
 static void init_shard(struct pool *pool, size_t handler, unsigned number, bool fixed)
@@ -206,6 +214,8 @@ void pool_done(struct pool *pool)
         condition_done(&pool->conditions[i]);
     condition_done(&pool->clock);
     condition_done(&pool->destinations);
+    for (size_t i = 0; i < POOL_WAITS; i++)
+        condition_done(&pool->waits[i]);
     pthread_mutex_destroy(&pool->lock);
 }
 

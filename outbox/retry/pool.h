@@ -92,6 +92,16 @@ enum pool_call {
 };
 #define POOL_CALLS 9
 
+/* What due tasks wait for although the database answers; each has a condition in struct pool, of
+ * which one line a minute reminds. */
+enum pool_wait {
+    POOL_WAIT_HANDLER, /* no live process runs it */
+    POOL_WAIT_GROUP,   /* is disabled, or does not exist */
+    POOL_WAIT_SCENE,   /* its row cannot be read */
+    POOL_WAIT_KINDS    /* there are more than this process can hold */
+};
+#define POOL_WAITS 4
+
 /* Tasks that are due and that no live process runs; the one that waits for the longest time. */
 struct pool_unserved {
     int64_t age_ms; /* 0: there is none */
@@ -128,6 +138,7 @@ struct pool {
     struct condition conditions[POOL_CALLS]; /* MySQL, as each kind of call finds it */
     struct condition clock;                  /* fails after leases that ended implausibly late */
     struct condition destinations;           /* fails while a circuit breaker is open */
+    struct condition waits[POOL_WAITS];
     struct pool_unserved unserved;
 };
 

@@ -118,12 +118,10 @@ void groups_update_kind(const struct groups *groups, struct kind *kind)
                   kind->handler_name, decision == GROUP_CLOSED ? "wait" : "refused");
 }
 
-bool groups_are_closed(const struct groups *groups, const struct task_class *class)
+bool groups_are_closed(const struct groups *groups, const struct task_class *class, struct err *err)
 {
-    struct err err;
-
     return retry_group_decide(find_group(groups, class->group), class->group, class->origin,
-                              class->scene, class->handler, &err) == GROUP_CLOSED;
+                              class->scene, class->handler, err) == GROUP_CLOSED;
 }
 
 enum rc groups_check(const struct groups *groups, const struct kind *kind,
@@ -547,6 +545,12 @@ static struct kind *make_kind(struct scenes *scenes, const struct task_class *cl
     return kind;
 }
 
+void scenes_begin_look(struct scenes *scenes)
+{
+    scenes->full = scenes->full && scenes->left_out > 0;
+    scenes->left_out = 0;
+}
+
 struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, uint64_t look,
                          int64_t now_ms)
 {
@@ -567,13 +571,15 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     if (kind) {
         kind->look = look;
         kind->seen_ms = now_ms;
-    } else if (!scenes->full) {
-        scenes->full = true;
+        return kind;
+    }
+    scenes->left_out++;
+    if (!scenes->full)
         log_event(LOG_ERROR, "too_many_scenes",
                   "kinds=%zu text=\"tasks of further kinds wait until others are done\"",
                   scenes->kind_count);
-    }
-    return kind;
+    scenes->full = true;
+    return NULL;
 }
 
 /* The share of this process in all that the scene's tasks can use: the shards it holds, of each

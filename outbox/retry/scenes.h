@@ -90,7 +90,8 @@ struct scenes {
     size_t rows;   /* read in this pass */
     uint64_t look; /* number of the last search for classes, as passed to scenes_kind() */
     size_t faulty;
-    bool full;                   /* logged once */
+    size_t left_out;             /* classes of this search that have no kind */
+    bool full;                   /* logged, since the last search that left out none */
     struct scenes_served served; /* by live processes */
 };
 
@@ -102,6 +103,9 @@ void scenes_done(struct scenes *scenes);
 void scenes_begin(struct scenes *scenes);
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
 enum rc scenes_end(struct scenes *scenes, struct err *err);
+
+/* A search for classes begins. */
+void scenes_begin_look(struct scenes *scenes);
 
 /* Made when it is new; NULL: there are too many, or no memory. look: counts the looks. */
 struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, uint64_t look,
@@ -149,8 +153,9 @@ bool groups_end(struct groups *groups);
 /* Updates kind->group_decision and logs a change. */
 void groups_update_kind(const struct groups *groups, struct kind *kind);
 
-/* Returns whether the tasks of this class wait for their group. */
-bool groups_are_closed(const struct groups *groups, const struct task_class *class);
+/* Returns whether the tasks of this class wait for their group; err gives the reason then. */
+bool groups_are_closed(const struct groups *groups, const struct task_class *class,
+                       struct err *err);
 
 /* Checks whether a claimed task of the kind may run. RC_REJECT: err names what its group does not
  * allow, as the reason of a failed attempt. RC_RETRY: its group was closed since the claim.

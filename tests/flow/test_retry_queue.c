@@ -2,6 +2,7 @@
 /* Which tasks the dispatcher claims and when: filters, turns and bounds, on a fake store. */
 #include "tests/flow/retry_fixture.h"
 
+#include "common/condition.h"
 #include "common/log.h"
 #include "outbox/retry/retry_metrics.h"
 
@@ -12,7 +13,9 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int set_up(void **state)
 {
@@ -62,6 +65,109 @@ static void an_unknown_handler_waits_and_is_counted(void **state)
     fixture.hosts[1].runs_other = true;
     host_start(1);
     assert_true(retry_fixture_drain(1000));
+}
+
+/* Returns what the log gets when the process tells what it waits for. */
+static const char *remind(void)
+{
+    static char lines[4096];
+    FILE *file = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    size_t len;
+
+    assert_non_null(file);
+    dup2(fileno(file), STDERR_FILENO);
+    log_init(LOG_WARN);
+    conditions_remind(fixture.now_ms);
+    log_init(LOG_ERROR);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    len = fread(lines, 1, sizeof(lines) - 1, file);
+    lines[len] = '\0';
+    fclose(file);
+    return lines;
+}
+
+static void assert_names(const char *lines, const char *words)
+{
+    if (!strstr(lines, words))
+        fail_msg("\"%s\" is not in: %s", words, lines);
+}
+
+static void assert_lasts(const char *lines, const char *words, int64_t from_ms, int64_t to_ms)
+{
+    const char *at = strstr(lines, words);
+
+    assert_non_null(at);
+    at = strstr(at, "lasts_ms=");
+    assert_non_null(at);
+    assert_in_range(strtoll(at + strlen("lasts_ms="), NULL, 10), from_ms, to_ms);
+}
+
+static void what_tasks_wait_for_is_named_once_a_minute(void **state)
+{
+    struct task *stranger = retry_fixture_task("strange", NULL);
+    struct task *owned = retry_fixture_task("owned", NULL);
+    struct task *later = retry_fixture_task("later", NULL);
+    struct retry_group *group;
+    const char *lines;
+
+    (void)state;
+    conditions_list();
+    snprintf(stranger->handler, sizeof(stranger->handler), "fax");
+    snprintf(owned->group, sizeof(owned->group), "shop");
+    /* It is not due, so it does not wait for its group. */
+    snprintf(later->group, sizeof(later->group), "other");
+    later->next_ms += 3600000;
+    retry_fixture_scene("mail", "{", NULL, false);
+    retry_fixture_task("mail", NULL);
+    host_start(0);
+    retry_fixture_run(30000);
+    assert_string_equal(remind(), "");
+    retry_fixture_run(45000);
+    lines = remind();
+    assert_names(lines, "what=handler role=retry reason=unserved");
+    assert_names(lines, "no live process runs the handler fax");
+    assert_names(lines, "what=group role=retry reason=closed");
+    assert_names(lines, "there is no group shop");
+    assert_names(lines, "what=scene role=retry reason=invalid");
+    assert_names(lines, "scene mail of group default");
+    assert_lasts(lines, "what=group", 60000, 75000);
+    assert_string_equal(remind(), "");
+    group = retry_fixture_group("shop");
+    snprintf(stranger->handler, sizeof(stranger->handler), "test");
+    retry_fixture_scene("mail", NULL, NULL, false);
+    retry_fixture_run(12000);
+    assert_true(group->enabled);
+    assert_int_equal(retry_fixture_count(-1), 3);
+    retry_fixture_run(120000);
+    assert_string_equal(remind(), "");
+}
+
+static void more_kinds_than_fit_are_waited_for_until_there_is_room(void **state)
+{
+    struct condition *kinds = &fixture.hosts[0].pool.waits[POOL_WAIT_KINDS];
+    struct err err;
+
+    (void)state;
+    fixture.hosts[0].settings.retry.poll_ms = 2000;
+    for (size_t i = 0; i < (size_t)KINDS_MAX + 5; i++) {
+        char scene[32];
+        struct task *task;
+
+        snprintf(scene, sizeof(scene), "scene%zu", i);
+        task = retry_fixture_task(scene, NULL);
+        snprintf(task->handler, sizeof(task->handler), "fax");
+    }
+    host_start(0);
+    retry_fixture_run(12000);
+    assert_true(condition_read(kinds, &err));
+    assert_names(err.text, "tasks of 5 classes are left out");
+    for (size_t i = 0; i < fixture.count; i++)
+        fixture.tasks[i].state = -1;
+    retry_fixture_run(12000);
+    assert_false(condition_read(kinds, NULL));
 }
 
 static void a_paused_scene_waits_until_it_is_resumed(void **state)
@@ -641,6 +747,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_unknown_handler_waits_and_is_counted),
+        TEST(what_tasks_wait_for_is_named_once_a_minute),
+        TEST(more_kinds_than_fit_are_waited_for_until_there_is_room),
         TEST(a_paused_scene_waits_until_it_is_resumed),
         TEST(nothing_is_claimed_while_there_are_too_many_rows_of_scenes),
         TEST(a_scene_with_an_unreadable_policy_is_paused_and_reported),

@@ -146,7 +146,13 @@ static void more_kinds_than_fit_wait_and_nothing_breaks(void **state)
         snprintf(name, sizeof(name), "scene%zu", i);
         assert_int_equal(kind_of(name, 1) != NULL, i < KINDS_MAX);
     }
-    assert_true(scenes.full);
+    assert_int_equal(scenes.left_out, 10);
+    /* The next looks find fewer. */
+    scenes_begin_look(&scenes);
+    assert_int_equal(scenes.left_out, 0);
+    for (uint64_t look = 3; look < 5; look++)
+        assert_non_null(kind_of("another", look));
+    assert_int_equal(scenes.left_out, 0);
 }
 
 static enum rc take_row(const char *name, bool paused, struct err *err)
