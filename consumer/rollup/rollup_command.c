@@ -49,7 +49,8 @@ static void close_job(void *arg)
     free(job);
 }
 
-static enum rc open_job(void **opened, const struct singleton_env *env, struct err *err)
+static enum rc open_with(void **opened, const struct singleton_env *env, int64_t overlap_ms,
+                         struct err *err)
 {
     struct rollup_job *job = calloc(1, sizeof(*job));
     enum rc rc;
@@ -63,7 +64,7 @@ static enum rc open_job(void **opened, const struct singleton_env *env, struct e
             .store = rollup_mysql_store(job->mysql),
             .owner = env->owner,
             .interval_ms = env->settings->rollup.interval_ms,
-            .overlap_ms = env->settings->rollup.overlap_ms,
+            .overlap_ms = overlap_ms,
             .lease_ms = ROLLUP_LEASE_MS,
             .batch_rows_max = (size_t)env->settings->rollup.batch_rows_max,
             .once = env->once,
@@ -78,6 +79,17 @@ static enum rc open_job(void **opened, const struct singleton_env *env, struct e
     else
         close_job(job);
     return rc;
+}
+
+static enum rc open_job(void **opened, const struct singleton_env *env, struct err *err)
+{
+    return open_with(opened, env, env->settings->rollup.overlap_ms, err);
+}
+
+/* Its window begins before every change. */
+static enum rc open_job_of_all(void **opened, const struct singleton_env *env, struct err *err)
+{
+    return open_with(opened, env, INT64_MAX, err);
 }
 
 static void leave_job(void *arg)
@@ -148,11 +160,14 @@ static int print_counts(const struct rollup_counts *counts, bool json)
 
 static int once_command(role_gate gate, int argc, char **argv)
 {
+    struct singleton_job job = rollup_job;
     bool once = false;
+    bool all = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end", NULL},
-        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON", NULL},
+        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end"},
+        {"all", OPTION_FLAG, &all, NULL, "read every content again, not only changed ones"},
+        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON"},
     };
     const struct option_parse parse = {
         .command = "tallybox rollup",
@@ -175,10 +190,12 @@ static int once_command(role_gate gate, int argc, char **argv)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
+    if (all)
+        job.open = open_job_of_all;
     if (gate)
         rc = gate(config_settings(config), false, &err);
     if (rc == RC_OK)
-        rc = singleton_run_once(&rollup_job, config_settings(config), &counts, &err);
+        rc = singleton_run_once(&job, config_settings(config), &counts, &err);
     code = rc == RC_OK ? print_counts(&counts, json) : options_fail(rc, &err);
     if (code == EXIT_DONE && counts.refused > 0)
         code = EXIT_FAILED;
