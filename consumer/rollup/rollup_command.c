@@ -165,9 +165,9 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool all = false;
     bool json = false;
     const struct option_entry entries[] = {
-        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end"},
-        {"all", OPTION_FLAG, &all, NULL, "read every content again, not only changed ones"},
-        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON"},
+        {"once", OPTION_FLAG, &once, NULL, "roll up now, once, and end", NULL},
+        {"all", OPTION_FLAG, &all, NULL, "read every content again, not only changed ones", NULL},
+        {"json", OPTION_FLAG, &json, NULL, "print the summary as JSON", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox rollup",
