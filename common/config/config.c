@@ -18,6 +18,7 @@
 #define FOREIGN_DISTANCE 3 /* with more different letters, a variable is of another program */
 #define MASK "***"
 #define FILE_STANDARD "tallybox.ini"
+#define PATH_SHOWN_BYTES 100 /* longer paths are cut at the start in advice */
 #define ROLE_KEY_SIZE (KAFKA_NAME_SIZE + LANE_SECTION_SIZE)
 
 _Static_assert(INI_LINE_BYTES > KAFKA_NAME_SIZE + KAFKA_VALUE_SIZE, "the longest value fits");
@@ -567,6 +568,37 @@ static enum rc check_orders(struct config *config, struct err *err)
     return RC_OK;
 }
 
+/* The setting that counts: that of [mysql] if [sink] leaves it to [mysql]. */
+static const struct setting *find_origin(struct config *config, const char *section,
+                                         const char *key)
+{
+    const struct setting *setting = find_setting(section, key);
+
+    return get_source(config, setting)->from == FROM_MYSQL ? find_setting("mysql", key) : setting;
+}
+
+/* Advice is for the account that all roles without a section share. */
+static void describe_login(struct config *config, struct mysql_settings *mysql, const char *section)
+{
+    const struct setting *database = find_origin(config, section, "database");
+    enum config_from user = get_source(config, find_origin(config, section, "user"))->from;
+    const char *path = config->path ? config->path : FILE_STANDARD;
+    size_t len = strlen(path);
+    bool is_long = len > PATH_SHOWN_BYTES;
+    char place[PLACE_SIZE];
+
+    place_put(config->path, *get_source(config, database), database->section, database->key, place);
+    snprintf(mysql->database_place, sizeof(mysql->database_place), "%s.%s (%s)", database->section,
+             database->key, place);
+    if (config->role && !config_has_role(config, config->role) &&
+        (user == FROM_DEFAULT || user == FROM_FILE))
+        snprintf(mysql->account_advice, sizeof(mysql->account_advice),
+                 "there is no [role.%s] in %s%s; `tallybox migrate grants --role %s --create-user "
+                 "| mariadb` makes its account",
+                 config->role, is_long ? "..." : "", is_long ? path + len - PATH_SHOWN_BYTES : path,
+                 config->role);
+}
+
 /* After all sources: reads the password files, fills in [sink] and the lanes, checks what one
  * setting says about another. */
 static enum rc complete_settings(struct config *config, struct err *err)
@@ -583,6 +615,8 @@ static enum rc complete_settings(struct config *config, struct err *err)
                                     *get_source(config, find_setting("relay", "lanes")), err);
     if (rc == RC_OK)
         rc = check_orders(config, err);
+    describe_login(config, &settings->mysql, "mysql");
+    describe_login(config, &settings->sink, "sink");
     memcpy(config->last_passwords[0], settings->mysql.password, SETTING_TEXT_SIZE);
     memcpy(config->last_passwords[1], settings->sink.password, SETTING_TEXT_SIZE);
     return rc;

@@ -37,6 +37,10 @@ struct mysql_settings {
     int64_t connect_timeout_ms;
     int64_t query_timeout_ms;
     int64_t auth_wait_ms;
+    /* No settings, but for error texts: "mysql.database (tallybox.ini:4)", and what to do if the
+     * server refuses the account. "": not known. */
+    char database_place[SETTING_TEXT_SIZE];
+    char account_advice[SETTING_TEXT_SIZE];
 };
 
 /* One property that librdkafka gets unchanged. */

@@ -302,3 +302,14 @@ enum rc db_error_report(struct err *err, unsigned code, const char *place, const
     return err_fail(err, db_error_classify(code, text), (int)code, "%s: %.*s (%u)%s", place,
                     (int)find_text_len(text), text, code, remedy);
 }
+
+void db_error_explain_login(struct err *err, unsigned code, const struct mysql_settings *settings)
+{
+    char text[sizeof(err->text)];
+
+    snprintf(text, sizeof(text), "%s", err->text);
+    if ((code == 1045 || code == 1698) && settings->account_advice[0])
+        err_fail(err, RC_FATAL, (int)code, "%s: %s", text, settings->account_advice);
+    else if (code == 1049 && settings->database_place[0])
+        err_fail(err, RC_FATAL, (int)code, "%s: check %s", text, settings->database_place);
+}

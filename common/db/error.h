@@ -4,6 +4,7 @@
 #ifndef COMMON_DB_ERROR_H
 #define COMMON_DB_ERROR_H
 
+#include "common/config/settings.h"
 #include "common/err.h"
 
 #include <stdbool.h>
@@ -31,6 +32,10 @@ bool db_error_ends_session(unsigned code);
 
 /* Whether the account lacks a privilege. */
 bool db_error_lacks_privilege(unsigned code);
+
+/* Puts behind the text of a refused login, or of a database that does not exist, which settings are
+ * to be checked. code: of err. */
+void db_error_explain_login(struct err *err, unsigned code, const struct mysql_settings *settings);
 
 /* err_fail() with "<place>: <text> (<code>)", text cut to a length that fits a log line. */
 enum rc db_error_report(struct err *err, unsigned code, const char *place, const char *text);

@@ -227,6 +227,8 @@ enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, co
     login_read_password(settings, password, &fault);
     rc = connect_handle(mysql, settings, password, place, &own);
     OPENSSL_cleanse(password, sizeof(password));
+    if (rc != RC_OK)
+        db_error_explain_login(&own, (unsigned)own.code, settings);
     rc = login_take_result(settings, place, os_now_ms(), rc, &fault, &own);
     if (rc == RC_OK) {
         *out = mysql;

@@ -205,8 +205,11 @@ enum rc migrate_state_judge(const struct migrate *migrate, const struct migrate_
 {
     if (!state->has_database)
         return err_fail(err, RC_RETRY, 0,
-                        "%s does not exist: run `tallybox migrate up` or start with --migrate",
-                        migrate->place);
+                        "%s does not exist: %s%s%srun `tallybox migrate up` or start with "
+                        "--migrate",
+                        migrate->place, migrate->setting ? "check " : "",
+                        migrate->setting ? migrate->setting : "",
+                        migrate->setting ? "; if the name is right, " : "");
     if (migrate_state_check(migrate, state, err) != RC_OK)
         return RC_RETRY;
     for (size_t i = 0; i < state->count; i++) {

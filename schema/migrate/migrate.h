@@ -58,8 +58,9 @@ enum migrate_scope {
 struct migrate {
     const struct migrate_store *store;
     const struct migration_set *set;
-    unsigned sides;    /* enum migration_side, or-ed: what this database is for */
-    const char *place; /* "database tallybox at 127.0.0.1:3306" */
+    unsigned sides;      /* enum migration_side, or-ed: what this database is for */
+    const char *place;   /* "database tallybox at 127.0.0.1:3306" */
+    const char *setting; /* that names it: "mysql.database (tallybox.ini:4)"; NULL: not known */
     enum migrate_scope scope;
     bool has_votes; /* another database of the installation has vote tables */
     int64_t lock_wait_ms;

@@ -274,6 +274,7 @@ static enum rc on_target(struct run *run, const struct action *action, action_ru
         run->migrate.store = migrate_mysql_store(mysql);
         run->migrate.sides = run->target->sides;
         run->migrate.place = run->target->place;
+        run->migrate.setting = settings->database_place;
         rc = act(run, good, err);
     }
     migrate_mysql_close(mysql);
@@ -708,6 +709,7 @@ static enum rc run_on_target(struct gate *gate, struct gate_target *one, gate_ru
             .store = migrate_mysql_store(gate->mysql),
             .sides = one->target.sides,
             .place = one->target.place,
+            .setting = one->target.settings->database_place,
             .scope = MIGRATE_RECORDED,
             .has_votes = gate->has_votes,
             .lock_wait_ms = GATE_LOCK_WAIT_MS,

@@ -70,15 +70,21 @@ void migrate_mysql_put_create(struct buf *sql, const char *database)
 static enum rc explain_rights(const struct migrate_mysql *mysql, enum rc rc, struct err *err)
 {
     const struct mysql_settings *settings = &mysql->settings;
+    char port[16] = "";
 
     if (!err || (err->code != NO_RIGHT_TO_DATABASE && err->code != NO_PRIVILEGE))
         return rc;
-    return err_fail(err, RC_FATAL, err->code,
-                    "database %s at %s is missing, or account %s has no right to it: as an "
-                    "administrator run CREATE DATABASE `%s` CHARACTER SET utf8mb4, and GRANT the "
-                    "account its rights (%d)",
-                    settings->database, settings->socket[0] ? settings->socket : settings->host,
-                    settings->user, settings->database, err->code);
+    if (!settings->socket[0])
+        snprintf(port, sizeof(port), ":%lld", (long long)settings->port);
+    return err_fail(
+        err, RC_FATAL, err->code,
+        "database %s at %s%s is missing, or account %s has no right to it (%d): check %s "
+        "first; if the name is right, as an administrator run CREATE DATABASE "
+        "`%s` CHARACTER SET utf8mb4, and GRANT the account its rights",
+        settings->database, settings->socket[0] ? settings->socket : settings->host, port,
+        settings->user, err->code,
+        settings->database_place[0] ? settings->database_place : "the setting database",
+        settings->database);
 }
 
 static enum rc find_database(void *ctx, bool *found, struct err *err)

@@ -54,3 +54,46 @@ class MissingTables(suite.Case):
                           self.status("--check", expect=suite.FAILED))
         with away(self.stack, "vote_state"):
             self.assertNotIn("tables are missing", self.status("--check", expect=None))
+
+
+class Login(suite.Case):
+    """Which settings an error text names when the server refuses the account or the database."""
+
+    def test_a_command_without_a_section_says_how_to_make_its_account(self):
+        ini = self.stack.folder / "login.ini"
+        ini.write_text(self.stack.ini.read_text().replace("user = root", "user = absent") +
+                       "[role.verify]\nmysql.user = absent\n")
+        for words, role in ((["dead", "list"], "dead"), (["lanes", "show"], "lanes"),
+                            (["vote", "1", "2"], "serve"), (["migrate", "up"], "migrate"),
+                            (["status"], "status")):
+            with self.subTest(words=words):
+                done = self.stack.command([*words, "--config", ini], {}, expect=None)
+                text = " ".join((done.stdout + done.stderr).split())
+                self.assertRegex(text, r"(1045|1698)")
+                self.assertRegex(text, rf"there is no \[role.{role}\] in \S+/login.ini; `tallybox "
+                                       rf"migrate grants --role {role} --create-user \| mariadb` makes "
+                                       "its account")
+        done = self.stack.command(["verify", "--config", ini], {}, expect=None)
+        self.assertRegex(done.stderr, "(1045|1698)")
+        self.assertNotIn("there is no [role.", done.stderr)
+
+    def test_a_wrong_name_of_the_database_is_named_with_its_setting(self):
+        place = f"mysql.database ({self.stack.folder}/database.ini:"
+        ini = self.stack.folder / "database.ini"
+        ini.write_text(self.stack.ini.read_text().replace(f"database = {self.stack.name}\n",
+                                                          "database = nope\n"))
+        port = suite.database().port
+        for words in (["dead", "list"], ["status"]):
+            done = self.stack.command([*words, "--config", ini], {}, expect=None)
+            text = " ".join((done.stdout + done.stderr).split())
+            self.assertIn(f"Unknown database 'nope' (1049): check {place}", text)
+        for account, words in (
+                ({}, f"database nope at {suite.database().host}:{port} does not exist: check "),
+                (self.stack.accounts.sets(["relay"], {}),
+                 f"database nope at {suite.database().host}:{port} is missing, or account "
+                 "tallybox_relay has no right to it (1044): check ")):
+            relay = suite.Role(self.stack, "relay", {**account, "mysql.database": "nope"}, ()).start()
+            self.addCleanup(relay.kill)
+            suite.wait_for("the name of the setting", lambda relay=relay, words=words:
+                           words + "--set mysql.database" in relay.log_text()
+                           or words + "mysql.database (--set mysql.database)" in relay.log_text())

@@ -340,6 +340,34 @@ static struct config *loaded_for(const char *role, const char *text, const char 
     return config;
 }
 
+static void error_texts_name_the_place_of_the_database_and_of_the_account(void **state)
+{
+    static const char text[] = "[mysql]\nuser = tally\ndatabase = shop\n"
+                               "[role.relay]\nmysql.user = relay\n";
+    const char *const environment[] = {"TALLYBOX_MYSQL_USER=mine", NULL};
+    struct config *config = loaded_for("verify", text, NULL);
+    const struct settings *settings = config_settings(config);
+
+    (void)state;
+    assert_string_equal(settings->mysql.database_place, "mysql.database (t.ini:3)");
+    assert_string_equal(settings->sink.database_place, "mysql.database (t.ini:3)");
+    assert_string_equal(
+        settings->mysql.account_advice,
+        "there is no [role.verify] in t.ini; `tallybox migrate grants --role verify "
+        "--create-user | mariadb` makes its account");
+    assert_string_equal(settings->sink.account_advice, settings->mysql.account_advice);
+    config_free(config);
+    config = loaded_for("relay", text, NULL);
+    assert_string_equal(config_settings(config)->mysql.account_advice, "");
+    config_free(config);
+    config = loaded_for(NULL, text, NULL);
+    assert_string_equal(config_settings(config)->mysql.account_advice, "");
+    config_free(config);
+    config = loaded_for("verify", text, environment);
+    assert_string_equal(config_settings(config)->mysql.account_advice, "");
+    config_free(config);
+}
+
 static const char roles_text[] = "[role.relay]\n"
                                  "admin.listen = 127.0.0.1:9470\n"
                                  "mysql.user = relay\n"
@@ -535,6 +563,22 @@ static void a_password_and_its_file_exclude_each_other(void **state)
             "one of them");
 }
 
+/* But for the places of their values, which error texts name. */
+static void assert_same_settings(const struct config *one, const struct config *other)
+{
+    struct settings *copies = calloc(2, sizeof(*copies));
+
+    assert_non_null(copies);
+    copies[0] = *config_settings(one);
+    copies[1] = *config_settings(other);
+    for (size_t i = 0; i < 2; i++) {
+        memset(copies[i].mysql.database_place, 0, SETTING_TEXT_SIZE);
+        memset(copies[i].sink.database_place, 0, SETTING_TEXT_SIZE);
+    }
+    assert_memory_equal(&copies[0], &copies[1], sizeof(*copies));
+    free(copies);
+}
+
 static void the_defaults_load_back_as_they_are(void **state)
 {
     struct buf out = {0};
@@ -544,8 +588,7 @@ static void the_defaults_load_back_as_they_are(void **state)
     (void)state;
     config_print_defaults(&out);
     config = loaded(buf_text(&out));
-    assert_memory_equal(config_settings(config), config_settings(defaults),
-                        sizeof(struct settings));
+    assert_same_settings(config, defaults);
     buf_done(&out);
     config_free(config);
     config_free(defaults);
@@ -562,7 +605,7 @@ static void printed_settings_load_back(void **state)
     (void)state;
     config_print(config, &out);
     again = loaded(buf_text(&out));
-    assert_memory_equal(config_settings(config), config_settings(again), sizeof(struct settings));
+    assert_same_settings(config, again);
     buf_done(&out);
     config_free(config);
     config_free(again);
@@ -587,6 +630,7 @@ int main(void)
         cmocka_unit_test(too_many_blanks_in_a_long_line_are_refused),
         cmocka_unit_test(a_named_file_must_be_there),
         cmocka_unit_test(the_file_of_the_folder_is_read_when_it_is_there),
+        cmocka_unit_test(error_texts_name_the_place_of_the_database_and_of_the_account),
         cmocka_unit_test(environment_and_set_win_over_the_file),
         cmocka_unit_test(a_role_reads_its_own_section),
         cmocka_unit_test(the_environment_wins_over_the_section_of_a_role),

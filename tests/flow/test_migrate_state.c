@@ -44,6 +44,24 @@ static void judged(struct fake *fake, enum rc expected, const char *sentence)
     migrate_state_done(&reached);
 }
 
+static void a_database_that_does_not_exist_is_reported_with_the_setting_that_names_it(void **state)
+{
+    const struct migrate_state none = {0};
+    struct err err = {0};
+    struct fake fake;
+    struct migrate migrate;
+
+    (void)state;
+    fake_init(&fake);
+    migrate = fake_migrate(&fake, FAKE_BOTH);
+    migrate.setting = "mysql.database (t.ini:4)";
+    assert_int_equal(migrate_state_judge(&migrate, &none, &err), RC_RETRY);
+    assert_says(&err,
+                "database d at h:1 does not exist: check mysql.database (t.ini:4); if the name "
+                "is right, run `tallybox migrate up` or start with --migrate");
+    fake_done(&fake);
+}
+
 static void an_older_schema_is_judged_not_ready(void **state)
 {
     struct fake fake;
@@ -272,6 +290,7 @@ static void baseline_may_be_killed_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_database_that_does_not_exist_is_reported_with_the_setting_that_names_it),
         cmocka_unit_test(an_older_schema_is_judged_not_ready),
         cmocka_unit_test(the_right_schema_is_judged_ready),
         cmocka_unit_test(a_newer_schema_is_left_alone),

@@ -200,6 +200,27 @@ static void a_missing_table_is_reported_with_the_command_that_compares_all(void 
                                   "verify` shows which tables are missing");
 }
 
+static void a_login_that_fails_names_the_settings_to_check(void **state)
+{
+    const struct mysql_settings settings = {.database_place = "mysql.database (t.ini:3)",
+                                            .account_advice = "there is no [role.verify]"};
+    const struct mysql_settings unknown = {.port = 1};
+    struct err err = {1045, "m: Access denied (1045)"};
+
+    (void)state;
+    db_error_explain_login(&err, 1045, &settings);
+    assert_string_equal(err.text, "m: Access denied (1045): there is no [role.verify]");
+    err = (struct err){1049, "m: Unknown database 'shop' (1049)"};
+    db_error_explain_login(&err, 1049, &settings);
+    assert_string_equal(err.text,
+                        "m: Unknown database 'shop' (1049): check mysql.database (t.ini:3)");
+    err = (struct err){1040, "m: Too many connections (1040)"};
+    db_error_explain_login(&err, 1040, &settings);
+    assert_string_equal(err.text, "m: Too many connections (1040)");
+    db_error_explain_login(&err, 1045, &unknown);
+    assert_string_equal(err.text, "m: Too many connections (1040)");
+}
+
 static void the_report_needs_no_err(void **state)
 {
     (void)state;
@@ -216,6 +237,7 @@ int main(void)
         cmocka_unit_test(a_long_text_is_cut_between_characters),
         cmocka_unit_test(a_missing_right_is_named_as_its_grant),
         cmocka_unit_test(a_missing_table_is_reported_with_the_command_that_compares_all),
+        cmocka_unit_test(a_login_that_fails_names_the_settings_to_check),
         cmocka_unit_test(the_report_needs_no_err),
     };
 
