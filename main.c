@@ -139,6 +139,7 @@ static int doctor_with_schema(int argc, char **argv)
     const struct doctor_env env = {
         .outbox_gate = schema_outbox_gate,
         .full_gate = schema_gate,
+        .compare = schema_compare,
         .put_grants = grants_put,
         .roles = roles,
         .role_count = COUNT(roles),

@@ -15,6 +15,7 @@ enum db_code {
     DB_NO_SUCH_COLUMN = 1054,
     DB_LOCK_TIMEOUT = 1205,
     DB_DEADLOCK = 1213,
+    DB_NO_SUCH_DATABASE = 1049,
     DB_ACCESS_DENIED = 1045,             /* at the login: wrong account or password */
     DB_ACCESS_DENIED_NO_PASSWORD = 1698, /* at the login: the account is not for passwords */
     DB_NO_PRIVILEGE = 1142,              /* to a table */

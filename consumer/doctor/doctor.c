@@ -22,22 +22,33 @@
 static const char *const level_names[DOCTOR_LEVELS] = {"ok", "warning", "FAILED", "UNREACHABLE"};
 static const char *const level_words[DOCTOR_LEVELS] = {"ok", "warning", "failed", "unreachable"};
 
+/* Roles with different accounts often find the same. */
+static bool is_known(const struct doctor *doctor, const struct doctor_finding *finding)
+{
+    for (size_t i = 0; i < doctor->count; i++)
+        if (doctor->findings[i].level == finding->level &&
+            strcmp(doctor->findings[i].subject, finding->subject) == 0 &&
+            strcmp(doctor->findings[i].text, finding->text) == 0)
+            return true;
+    return false;
+}
+
 void doctor_add(struct doctor *doctor, enum doctor_level level, const char *subject,
                 const char *remedy, const char *format, ...)
 {
-    struct doctor_finding *finding;
+    struct doctor_finding finding = {.level = level};
     va_list args;
 
-    doctor->counts[level]++;
-    if (doctor->count == DOCTOR_FINDINGS_MAX)
-        return;
-    finding = &doctor->findings[doctor->count++];
-    finding->level = level;
-    snprintf(finding->subject, sizeof(finding->subject), "%s", subject);
-    snprintf(finding->remedy, sizeof(finding->remedy), "%s", remedy ? remedy : "");
+    snprintf(finding.subject, sizeof(finding.subject), "%s", subject);
+    snprintf(finding.remedy, sizeof(finding.remedy), "%s", remedy ? remedy : "");
     va_start(args, format);
-    vsnprintf(finding->text, sizeof(finding->text), format, args);
+    vsnprintf(finding.text, sizeof(finding.text), format, args);
     va_end(args);
+    if (is_known(doctor, &finding))
+        return;
+    doctor->counts[level]++;
+    if (doctor->count < DOCTOR_FINDINGS_MAX)
+        doctor->findings[doctor->count++] = finding;
 }
 
 /* 1011 for "10.11.6-MariaDB"; 0 if the text is no version. */
@@ -241,25 +252,48 @@ static void judge_roles(struct doctor *doctor, struct doctor_database *database,
     }
 }
 
+#define REMEDY_SIZE 400
+
+/* role: "" for none. */
+static void choose_remedy(char remedy[REMEDY_SIZE], const struct doctor_database *database,
+                          const struct settings *settings, const char *role)
+{
+    bool is_sink = strcmp(database->section, "sink") == 0;
+    const struct mysql_settings *mysql = is_sink ? &settings->sink : &settings->mysql;
+
+    if (database->no_database)
+        snprintf(remedy, REMEDY_SIZE,
+                 "check %.120s; if the name is right, `tallybox migrate up` creates the database",
+                 mysql->database_place);
+    else if (database->login_refused)
+        snprintf(remedy, REMEDY_SIZE,
+                 "check account and password of this section; `tallybox config%s%s` shows where "
+                 "each value comes from%s",
+                 role[0] ? " --role " : "", role,
+                 role[0] ? "" : ", and --role relay reads the account of [role.relay]");
+    else
+        snprintf(remedy, REMEDY_SIZE,
+                 "check host, port, account and password of this section; `tallybox config` shows "
+                 "where each value comes from");
+}
+
 void doctor_judge_database(struct doctor *doctor, struct doctor_database *database,
                            const struct settings *settings, const char *roles)
 {
+    char remedy[REMEDY_SIZE];
+
     if (database->rc != RC_OK) {
+        choose_remedy(remedy, database, settings, strchr(roles, ',') ? "" : roles);
         doctor_add(doctor, database->rc == RC_RETRY ? DOCTOR_UNREACHABLE : DOCTOR_FAILED,
-                   database->section,
-                   database->login_refused
-                       ? "check account and password of this section; `tallybox config` shows "
-                         "where each value comes from, and --role relay reads the account of "
-                         "[role.relay]"
-                       : "check host, port, account and password of this section; `tallybox "
-                         "config` shows where each value comes from",
-                   "%s", database->err.text);
+                   database->section, remedy, "%s", database->err.text);
         return;
     }
-    judge_version(doctor, database);
-    judge_durability(doctor, database);
-    judge_server(doctor, database, settings);
-    judge_clock(doctor, database);
+    if (!database->is_known) {
+        judge_version(doctor, database);
+        judge_durability(doctor, database);
+        judge_server(doctor, database, settings);
+        judge_clock(doctor, database);
+    }
     judge_roles(doctor, database, roles);
 }
 

@@ -48,6 +48,8 @@ struct doctor_database {
     enum rc rc;                    /* of the connection; the fields below are unset unless RC_OK */
     struct err err;
     bool login_refused; /* err: the account or its password is wrong */
+    bool no_database;   /* err: the server does not have the database */
+    bool is_known;      /* this server was judged before, with another account */
     char version[64];   /* "10.11.6-MariaDB", "8.4.3" */
     bool is_mariadb;
     int64_t flush_log_at_commit; /* innodb_flush_log_at_trx_commit */
@@ -86,7 +88,7 @@ struct doctor_kafka {
     size_t left_out; /* topics of the relay for which there is no room in topics */
 };
 
-/* remedy: NULL or "" for none. */
+/* remedy: NULL or "" for none. A finding that was added before is ignored. */
 void doctor_add(struct doctor *doctor, enum doctor_level level, const char *subject,
                 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

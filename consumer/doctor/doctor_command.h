@@ -5,6 +5,7 @@
 #include "common/buf.h"
 #include "common/daemon/role.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,10 +14,19 @@
 typedef void (*doctor_put_grants)(struct buf *out, const struct settings *settings,
                                   bool outbox_only);
 
+typedef void (*doctor_on_drift)(void *ctx, const char *table, bool is_whole, bool is_missing,
+                                const char *text);
+
+/* schema_compare(): finds what differs from the migrations in the database of a section, as far as
+ * the account may see it. */
+typedef enum rc (*doctor_compare)(const struct settings *settings, const char *section,
+                                  doctor_on_drift on_drift, void *ctx, struct err *err);
+
 /* What the components know and doctor checks with. */
 struct doctor_env {
     role_gate outbox_gate; /* checks the tables of the outbox */
     role_gate full_gate;   /* checks the tables of the votes, too */
+    doctor_compare compare;
     doctor_put_grants put_grants;
     const struct role *const *roles; /* that check their settings */
     size_t role_count;

@@ -152,6 +152,7 @@ void doctor_mysql_fill(struct doctor_database *database, const struct mysql_sett
         rc = read_grants(database, db, err);
     if (rc == RC_OK)
         read_scope(database, db);
+    database->no_database = rc != RC_OK && err->code == DB_NO_SUCH_DATABASE;
     database->login_refused =
         rc != RC_OK && (err->code == DB_ACCESS_DENIED || err->code == DB_ACCESS_DENIED_NO_PASSWORD);
     database->rc = rc;

@@ -287,3 +287,42 @@ size_t privileges_find_missing(struct buf *missing, const char *required, const 
             count += put_missing(missing, &wanted, granted);
     return count;
 }
+
+/* USAGE and the privileges of administrators show no table, and only the first five show columns.
+ */
+static bool shows_tables(const struct grant *grant, bool is_whole)
+{
+    static const char *const shown[] = {"SELECT", "INSERT", "UPDATE", "ALL",   "ALL PRIVILEGES",
+                                        "DELETE", "CREATE", "DROP",   "ALTER", "INDEX"};
+    size_t count = is_whole ? 5 : sizeof(shown) / sizeof(shown[0]);
+    struct part list = grant->privileges;
+    struct part privilege;
+
+    while (next_privilege(&list, &privilege)) {
+        struct part name;
+        struct part columns;
+
+        split_columns(&privilege, &name, &columns);
+        for (size_t i = 0; i < count; i++)
+            if (is_same(&name, &(struct part){shown[i], strlen(shown[i])}) &&
+                (columns.len == 0 || !is_whole))
+                return true;
+    }
+    return false;
+}
+
+bool privileges_show_table(const char *grants, const char *role, const char *database,
+                           const char *table, bool is_whole)
+{
+    struct part line;
+    struct grant grant;
+    struct grant wanted = {0};
+
+    snprintf(wanted.database, sizeof(wanted.database), "%s", database);
+    snprintf(wanted.table, sizeof(wanted.table), "%s", table);
+    while (next_line(&grants, &line))
+        if ((!role || is_for_role(&line, role)) && read_grant(&grant, &line) &&
+            is_within(&grant, &wanted) && shows_tables(&grant, is_whole))
+            return true;
+    return false;
+}

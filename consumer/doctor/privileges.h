@@ -6,6 +6,7 @@
 
 #include "common/buf.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Appends to missing the part of each GRANT statement for the role in required that no line of
@@ -15,5 +16,11 @@
  * as the server counts them. Returns the number of lines appended. missing->failed: no memory. */
 size_t privileges_find_missing(struct buf *missing, const char *required, const char *role,
                                const char *granted);
+
+/* Whether a line of grants gives a privilege on the table, so that the server shows the table to
+ * the account; is_whole: so that it shows all columns. role: only lines TO 'tallybox_<role>' count;
+ * NULL: all lines. */
+bool privileges_show_table(const char *grants, const char *role, const char *database,
+                           const char *table, bool is_whole);
 
 #endif

@@ -616,7 +616,8 @@ struct search {
 
 /* An account sees only tables to which it has a privilege. The server tells apart a table that is
  * missing and one that the account may not read. */
-static void note_missing(void *ctx, const char *table, bool is_whole, const char *text)
+static void note_missing(void *ctx, const char *table, bool is_whole, bool is_missing,
+                         const char *text)
 {
     struct search *search = ctx;
     char *missing = search->schema->missing;
@@ -625,7 +626,7 @@ static void note_missing(void *ctx, const char *table, bool is_whole, const char
     struct err err = {0};
 
     (void)text;
-    if (!is_whole)
+    if (!is_whole || !is_missing)
         return;
     set_sql(search->side, "SELECT 1 FROM ");
     db_put_name(&search->side->sql, table);

@@ -6,7 +6,8 @@
 #include "common/config/settings.h"
 #include "consumer/status/status.h"
 
-typedef void (*status_on_drift)(void *ctx, const char *table, bool is_whole, const char *text);
+typedef void (*status_on_drift)(void *ctx, const char *table, bool is_whole, bool is_missing,
+                                const char *text);
 
 /* schema_compare(): finds what differs from the migrations in the database of a section, as far as
  * the account may see it. */

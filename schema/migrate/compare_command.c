@@ -19,7 +19,7 @@ static void pass_drift(void *ctx, const struct shape_drift *drift)
 
     buf_reset(&comparison->text);
     migrate_report_put_drift(&comparison->text, drift);
-    comparison->on_drift(comparison->ctx, drift->table, drift->kind == SHAPE_TABLE,
+    comparison->on_drift(comparison->ctx, drift->table, drift->kind == SHAPE_TABLE, !drift->actual,
                          buf_text(&comparison->text));
 }
 

@@ -8,9 +8,10 @@
 
 #include <stdbool.h>
 
-/* Called for each difference. is_whole: the whole table is missing, or no table of ours. text: what
- * differs, in one line. table and text are borrowed for the call. */
-typedef void (*schema_on_drift)(void *ctx, const char *table, bool is_whole, const char *text);
+/* Called for each difference. is_whole: of the table itself, not of a column or index. is_missing:
+ * there is none. text: what differs, in one line. table and text are borrowed for the call. */
+typedef void (*schema_on_drift)(void *ctx, const char *table, bool is_whole, bool is_missing,
+                                const char *text);
 
 /* Compares the database of a section, "mysql" or "sink", with what its applied migrations make. The
  * server shows an account only those tables and columns to which it has a privilege: all others

@@ -12,7 +12,6 @@
 #define TABLE_WAIT_S 30
 #define IDLE_S 60
 
-#define NO_SUCH_DATABASE 1049
 #define NO_RIGHT_TO_DATABASE 1044
 #define NO_PRIVILEGE 1227
 
@@ -94,7 +93,7 @@ static enum rc find_database(void *ctx, bool *found, struct err *err)
     enum rc rc = db_connect(mysql->db, &mine);
 
     *found = rc == RC_OK;
-    if (rc != RC_OK && mine.code == NO_SUCH_DATABASE)
+    if (rc != RC_OK && mine.code == DB_NO_SUCH_DATABASE)
         return RC_OK;
     rc = explain_rights(mysql, rc, &mine);
     if (rc != RC_OK && err)

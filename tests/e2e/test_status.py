@@ -56,6 +56,84 @@ class MissingTables(suite.Case):
             self.assertNotIn("tables are missing", self.status("--check", expect=None))
 
 
+class Doctor(suite.Case):
+    """`tallybox doctor` on an installation with an account for each role."""
+
+    def doctor(self, *arguments, ini=None, expect=None):
+        done = self.stack.command(["doctor", *arguments, "--config", ini or self.stack.ini], {},
+                                  expect=expect)
+        done.stdout = " ".join(done.stdout.split())
+        return done
+
+    def write_ini(self, *roles):
+        """The account outside of the sections does not exist."""
+        ini = self.stack.folder / "doctor.ini"
+        text = self.stack.ini.read_text().replace("user = root", "user = absent")
+        for role in roles:
+            text += (f"[role.{role}]\nmysql.user = tallybox_{role}\n"
+                     f"mysql.password_file = {self.stack.accounts.password_file}\n")
+        ini.write_text(text)
+        return ini
+
+    def test_each_missing_table_fails_for_the_roles_that_need_it(self):
+        tables = {table for table, in self.stack.sql("SHOW TABLES")} - {"schema_history"}
+        for table in sorted(tables):
+            with self.subTest(table=table), away(self.stack, table):
+                done = self.doctor(expect=suite.FAILED)
+                self.assertRegex(done.stdout, rf"FAILED schema database \S+ at \S+: table {table} is "
+                                              "missing: .* to do: `tallybox migrate verify`")
+                self.assertNotIn("the tables are those of this version", done.stdout)
+        ini = self.write_ini("relay", "retry", "rollup")
+        for table, role, other in (("outbox", "relay", "rollup"), ("retry_task", "relay", "rollup"),
+                                   ("retry_attempt", "retry", "relay"), ("remark", "rollup", "retry")):
+            with self.subTest(table=table), away(self.stack, table):
+                done = self.doctor("--role", role, ini=ini, expect=suite.FAILED)
+                self.assertIn(f": table {table} is missing", done.stdout)
+                done = self.doctor("--role", other, ini=ini, expect=suite.DONE)
+                self.assertIn("ok schema the tables are those of this version", done.stdout)
+
+    def test_columns_that_differ_are_named_to_accounts_that_see_them(self):
+        self.stack.sql("ALTER TABLE relay_lease ADD COLUMN mine INT")
+        self.addCleanup(self.stack.sql, "ALTER TABLE relay_lease DROP COLUMN mine")
+        ini = self.write_ini("relay", "rollup")
+        done = self.doctor("--role", "relay", ini=ini, expect=suite.DONE)
+        self.assertRegex(done.stdout, r"warning schema \S.*: column relay_lease.mine should not be there")
+        self.assertNotIn("relay_lease", self.doctor("--role", "rollup", ini=ini).stdout)
+
+    def test_every_role_sees_that_nothing_differs(self):
+        ini = self.write_ini("serve", "relay", "retry", "consume", "rollup", "housekeep", "status",
+                             "verify", "dead", "lanes", "migrate", "retry_admin", "run")
+        done = self.doctor("--strict", "--json", ini=ini)
+        self.assertNotIn('"subject": "schema", "text": "database', done.stdout)
+        self.assertIn("the tables are those of this version", done.stdout)
+        for role in ("serve", "relay", "status", "dead", "retry_admin", "housekeep"):
+            self.assertIn(f"the account has the privileges of {role}", done.stdout)
+
+    def test_each_role_is_checked_with_its_own_section(self):
+        ini = self.write_ini("relay", "retry")
+        for arguments in ((), ("--role", "relay,retry")):
+            done = self.doctor(*arguments, ini=ini, expect=suite.DONE)
+            for text in ("the account has the privileges of relay", "privileges of retry",
+                         "the tables are those of this version"):
+                self.assertIn(text, done.stdout)
+            self.assertNotIn("Access denied", done.stdout)
+            self.assertEqual(done.stdout.count("the clocks differ"), 1)
+        done = self.doctor("--role", "relay,verify", ini=ini, expect=suite.FAILED)
+        self.assertIn("the account has the privileges of relay", done.stdout)
+        self.assertRegex(done.stdout, r"FAILED mysql .*'absent'.*: there is no \[role.verify\] in "
+                                      r"\S+; `tallybox migrate grants --role verify --create-user \| "
+                                      "mariadb` makes its account to do: check account and password "
+                                      "of this section; `tallybox config --role verify` shows")
+
+    def test_a_file_without_sections_is_checked_with_its_account(self):
+        done = self.doctor(expect=suite.DONE)
+        self.assertIn("the tables are those of this version", done.stdout)
+        self.assertNotIn("the privileges of", done.stdout)
+        done = self.doctor(ini=self.write_ini("status"), expect=suite.FAILED)
+        self.assertIn("Access denied for user 'absent'", done.stdout)
+        self.assertIn("the account has the privileges of status", done.stdout)
+
+
 class Login(suite.Case):
     """Which settings an error text names when the server refuses the account or the database."""
 
@@ -83,10 +161,11 @@ class Login(suite.Case):
         ini.write_text(self.stack.ini.read_text().replace(f"database = {self.stack.name}\n",
                                                           "database = nope\n"))
         port = suite.database().port
-        for words in (["dead", "list"], ["status"]):
+        for words in (["dead", "list"], ["status"], ["doctor"]):
             done = self.stack.command([*words, "--config", ini], {}, expect=None)
             text = " ".join((done.stdout + done.stderr).split())
             self.assertIn(f"Unknown database 'nope' (1049): check {place}", text)
+        self.assertIn(f"to do: check {place}", text)
         for account, words in (
                 ({}, f"database nope at {suite.database().host}:{port} does not exist: check "),
                 (self.stack.accounts.sets(["relay"], {}),

@@ -101,6 +101,26 @@ static void an_escaped_wildcard_is_the_character_itself(void **state)
                "GRANT SELECT, INSERT ON my\\_shop.*\n");
 }
 
+static void a_privilege_on_a_table_or_its_columns_shows_the_table(void **state)
+{
+    static const char granted[] = "GRANT PROCESS, USAGE ON *.* TO `a`@`%`\n"
+                                  "GRANT SELECT (`id`) ON `shop`.`remark` TO `a`@`%`\n"
+                                  "GRANT DELETE ON `shop`.`outbox` TO `a`@`%`\n"
+                                  "GRANT ALL PRIVILEGES ON `sh%`.* TO 'tallybox_relay'@`%`\n";
+
+    (void)state;
+    assert_true(privileges_show_table(granted, NULL, "shop", "outbox", false));
+    assert_true(privileges_show_table(granted, NULL, "shop", "remark", false));
+    assert_true(privileges_show_table(granted, "relay", "shop", "other", true));
+    assert_false(privileges_show_table(granted, "rollup", "shop", "other", true));
+    assert_false(privileges_show_table("GRANT DELETE ON `shop`.`outbox` TO `a`@`%`\n", NULL, "shop",
+                                       "outbox", true));
+    assert_false(privileges_show_table("GRANT SELECT (`id`) ON `shop`.`remark` TO `a`@`%`\n", NULL,
+                                       "shop", "remark", true));
+    assert_false(privileges_show_table("GRANT PROCESS, USAGE ON *.* TO `a`@`%`\n", NULL, "shop",
+                                       "remark", false));
+}
+
 /* A server with which nothing is wrong. */
 static struct doctor_database good_database(void)
 {
@@ -247,6 +267,38 @@ static void a_refused_login_is_told_how_to_read_the_account_of_a_role(void **sta
     judge(&database, "");
     assert_non_null(
         strstr(doctor.findings[0].remedy, "--role relay reads the account of [role.relay]"));
+    judge(&database, "relay");
+    assert_null(strstr(doctor.findings[0].remedy, "reads the account"));
+    assert_non_null(strstr(doctor.findings[0].remedy, "`tallybox config --role relay` shows"));
+}
+
+static void a_database_that_does_not_exist_is_reported_with_its_setting(void **state)
+{
+    struct doctor_database database = {
+        .section = "sink", .place = "p", .rc = RC_FATAL, .no_database = true};
+
+    (void)state;
+    err_fail(&database.err, RC_FATAL, 1049, "Unknown database");
+    snprintf(settings.sink.database_place, SETTING_TEXT_SIZE, "sink.database (t.ini:3)");
+    doctor_judge_database(&doctor, &database, &settings, "relay");
+    assert_string_equal(doctor.findings[0].remedy,
+                        "check sink.database (t.ini:3); if the name is right, `tallybox migrate "
+                        "up` creates the database");
+}
+
+static void a_server_is_judged_once_for_all_accounts(void **state)
+{
+    struct doctor_database database = good_database();
+
+    (void)state;
+    database.is_known = true;
+    judge(&database, "relay");
+    assert_int_equal(doctor.count, 1);
+    assert_true(says(DOCTOR_OK, "privileges of relay"));
+    doctor_judge_database(&doctor, &database, &settings, "relay");
+    assert_int_equal(doctor.count, 1);
+    assert_int_equal(doctor.counts[DOCTOR_OK], 1);
+    buf_done(&database.grants);
 }
 
 static void a_lane_whose_created_at_cannot_be_read_is_a_warning(void **state)
@@ -486,6 +538,7 @@ int main(void)
         cmocka_unit_test(another_table_or_database_covers_nothing),
         cmocka_unit_test(columns_are_covered_one_by_one_or_by_the_whole_table),
         cmocka_unit_test(an_escaped_wildcard_is_the_character_itself),
+        cmocka_unit_test(a_privilege_on_a_table_or_its_columns_shows_the_table),
         cmocka_unit_test(a_good_server_gives_no_problem),
         cmocka_unit_test(each_risk_of_a_server_is_named_with_its_remedy),
         cmocka_unit_test(sync_binlog_of_a_server_without_a_binlog_does_not_matter),
@@ -494,6 +547,8 @@ int main(void)
         cmocka_unit_test(an_unreachable_server_is_not_judged_further),
         cmocka_unit_test(a_refused_login_is_told_how_to_read_the_account_of_a_role),
         cmocka_unit_test(a_lane_whose_created_at_cannot_be_read_is_a_warning),
+        cmocka_unit_test_setup(a_database_that_does_not_exist_is_reported_with_its_setting, reset),
+        cmocka_unit_test(a_server_is_judged_once_for_all_accounts),
         cmocka_unit_test(run_needs_the_privileges_of_all_its_roles),
         cmocka_unit_test_setup(a_good_topic_gives_no_problem, reset),
         cmocka_unit_test_setup(each_risk_of_a_topic_is_named, reset),
