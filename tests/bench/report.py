@@ -14,6 +14,7 @@ COLUMNS = (
     ("p50_ms", "p50 ms", "{:.2f}"),
     ("p99_ms", "p99 ms", "{:.2f}"),
     ("p999_ms", "p99.9 ms", "{:.2f}"),
+    ("bytes_per_row", "bytes/row", "{:.0f}"),
     ("idle_cpu_pct", "idle CPU %", "{:.2f}"),
     ("insert_rows_per_s", "bare insert", "{:,.0f}"),
     ("of_insert", "of it", "{:.2f}"),
@@ -56,6 +57,11 @@ def of_rows(case, database, runs, ceilings=None, **more):
     line["spread"] = round(spread(runs), 3)
     line["runs"] = len(runs)
     return {**line, **more}
+
+
+def of_disk(table, database, size):
+    """The line of a table whose rows take this many bytes each."""
+    return {"case": f"disk_{table}", "db": database, "bytes_per_row": round(size, 1)}
 
 
 class Report:

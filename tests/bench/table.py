@@ -30,6 +30,7 @@ NAMES = (
     (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
     (r"retry_(\d)_(\w+)", "retry: {} processes, {} tasks wait", "their SQL in a bare loop"),
     (r"idle_(\w+)", "{}, idle", ""),
+    (r"disk_(\w+)", "a row of `{}` on disk", ""),
     (r"peers_relay", "relay, 500 k rows", "Debezium's outbox router"),
     (r"peers_consume", "consume, 500 k votes by Zipf's law", "Debezium's JDBC sink, without totals"),
 )
@@ -62,6 +63,8 @@ def short(value, digits):
 def ours_of(line):
     if "idle_cpu_pct" in line:
         return f"{line['idle_cpu_pct']:.1f} % of a core"
+    if "bytes_per_row" in line:
+        return f"{line['bytes_per_row']:.0f} bytes"
     text = per_second(line["rows_per_s"]) if "rows_per_s" in line else ""
     if "p99_ms" in line:
         waits = " / ".join(f"{line[key]:.1f}" for key in ("p50_ms", "p99_ms", "p999_ms"))

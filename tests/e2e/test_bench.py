@@ -38,6 +38,9 @@ EXPECTED = {
     "serve": {"serve_64_hot", *(f"serve_{count}{kind}" for count in (1, 16, 64, 256)
                                 for kind in ("", "_arrays"))},
     "rollup": {"rollup_1", "rollup_10", "rollup_100"},
+    "disk": {f"disk_{table}" for table in
+             ("vote_state", "vote_count", "outbox", "vote_document", "vote_tally", "vote_last",
+              "retry_task_history", "retry_attempt")},
 }
 SCALE = 0.001
 
@@ -70,6 +73,8 @@ class Bench(unittest.TestCase):
             wanted = {"rate", "p50_ms", "p99_ms", "p999_ms", "spread"}
         elif name == "idle":
             wanted = {"idle_cpu_pct", "rss_mib"}
+        elif name == "disk":
+            wanted = {"bytes_per_row"}
         elif name in BARE:
             wanted = {"rows_per_s", "cpu_us_per_row", "rss_mib", "spread"}
         wanted = wanted | MORE.get(line["case"], set())
@@ -180,7 +185,7 @@ class Table(unittest.TestCase):
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 
 
-for case in (*bench.STANDARD, "retry"):
+for case in (*bench.STANDARD, "retry", "disk"):
     setattr(Bench, f"test_{case}_says_what_it_promises",
             lambda self, name=case: self.measure(name))
 

@@ -103,5 +103,23 @@ class AddedLane(installation.Installation):
         self.assertTrue(self.shell(check).stdout.startswith("ok"))
 
 
+class Connections(suite.Case):
+    """What docs/sizing.md tells of idle roles; each has an account of its own."""
+
+    seconds = 20
+    roles = ("relay", "retry", "consume", "serve", "rollup", "housekeep")
+
+    def count(self):
+        rows = self.stack.sql("SELECT user, COUNT(*) FROM information_schema.processlist "
+                              "WHERE user LIKE 'tallybox%' GROUP BY user")
+        return {user.removeprefix("tallybox_"): count for user, count in rows}
+
+    def test_an_idle_role_has_as_many_as_the_page_tells(self):
+        text = re.search(r"\*\*Connections\*\*[^:]*:(.*)\n", page("docs/sizing.md"))[1]
+        told = {role: int(count) for role, count in re.findall(r"`(\w+)` (\d+)", text)}
+        self.assertEqual(set(told), set(self.roles))
+        suite.wait_for(f"the connections {told}", lambda: self.count() == told)
+
+
 if __name__ == "__main__":
     unittest.main()
