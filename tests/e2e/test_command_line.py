@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What `tallybox` prints about itself: help, man pages, completion. Needs no server."""
 
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import suite  # noqa: E402
+import page_files  # noqa: E402
 
 WITHOUT_PAGE = {"help", "man", "completion"}
 
@@ -163,6 +167,49 @@ class CommandLine(unittest.TestCase):
                 done = tallybox(*command, "--config", "/dev/null", *away, *more)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
                 self.assertIn(text, done.stderr)
+
+    def test_the_commands_of_the_page_make_every_man_page(self):
+        """OPERATIONS.md, on a machine that has neither folder."""
+        script = page_files.files((suite.ROOT / "OPERATIONS.md").read_text(encoding="utf-8"))["man.sh"]
+        with tempfile.TemporaryDirectory() as folder:
+            script = re.sub(r"(?<![\w.])/(etc|usr)/", rf"{folder}/\1/", script)
+            self.assertEqual(script.count(f"{folder}/"), 4)
+            program = pathlib.Path(folder, "tallybox")
+            program.symlink_to(suite.BINARY)
+            done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True,
+                                  timeout=60, check=False, env={"PATH": f"{folder}:/usr/bin:/bin"})
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+            pages = {path.name: path.read_text()
+                     for path in pathlib.Path(folder, "usr/local/share/man/man1").iterdir()}
+            self.assertIn("_tallybox()",
+                          pathlib.Path(folder, "etc/bash_completion.d/tallybox").read_text())
+        self.assertEqual(set(pages), {"tallybox.1", *(f"tallybox-{command}.1" for command in commands()
+                                                      if command not in WITHOUT_PAGE)})
+        for name, text in pages.items():
+            self.assertIn(name[:-2].replace("-", "\\-") + " \\- ", text)
+
+    def test_the_commands_before_the_unit_make_a_folder_for_tallybox_alone(self):
+        """OPERATIONS.md, by this user and below another root."""
+        script = page_files.files((suite.ROOT / "OPERATIONS.md").read_text(encoding="utf-8"))["service.sh"]
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "build/release").mkdir(parents=True)
+            (folder / "usr/local/bin").mkdir(parents=True)
+            (folder / "etc").mkdir()
+            shutil.copy(suite.BINARY, folder / "build/release/tallybox")
+            (folder / "tallybox.ini").write_text("[mysql]\n")
+            (folder / "useradd").write_text('#!/bin/sh\necho "$@" > added\n')
+            (folder / "useradd").chmod(0o700)
+            script = re.sub(r"(?<![\w.])/(etc|usr/local)/", rf"{folder}/\1/", script)
+            script = script.replace("-o tallybox -g tallybox", f"-o {os.getuid()} -g {os.getgid()}")
+            done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True,
+                                  timeout=60, check=False, cwd=folder,
+                                  env={"PATH": f"{folder}:/usr/bin:/bin"})
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+            self.assertRegex((folder / "added").read_text(), "--system .* tallybox\n")
+            self.assertEqual([(folder / path).stat().st_mode & 0o777 for path in (
+                "usr/local/bin/tallybox", "etc/tallybox", "etc/tallybox/tallybox.ini")],
+                [0o755, 0o700, 0o600])
 
     def test_the_script_for_zsh_loads_the_functions_of_bash(self):
         script = tallybox("completion", "zsh").stdout
