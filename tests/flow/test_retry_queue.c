@@ -115,11 +115,12 @@ static void what_tasks_wait_for_is_named_once_a_minute(void **state)
 
     (void)state;
     conditions_list();
-    snprintf(stranger->handler, sizeof(stranger->handler), "fax");
-    snprintf(owned->group, sizeof(owned->group), "shop");
+    snprintf(stranger->base.class.handler, sizeof(stranger->base.class.handler), "fax");
+    snprintf(owned->base.class.group, sizeof(owned->base.class.group), "shop");
     /* It is not due, so it does not wait for its group. */
-    snprintf(later->group, sizeof(later->group), "other");
-    later->next_ms += 3600000;
+    snprintf(later->base.class.group, sizeof(later->base.class.group), "other");
+    later->base.now.next_ms += 3600000;
+    later->base.old.next_ms = later->base.now.next_ms;
     retry_fixture_scene("mail", "{", NULL, false);
     retry_fixture_task("mail", NULL);
     host_start(0);
@@ -136,7 +137,7 @@ static void what_tasks_wait_for_is_named_once_a_minute(void **state)
     assert_lasts(lines, "what=group", 60000, 75000);
     assert_string_equal(remind(), "");
     group = retry_fixture_group("shop");
-    snprintf(stranger->handler, sizeof(stranger->handler), "test");
+    snprintf(stranger->base.class.handler, sizeof(stranger->base.class.handler), "test");
     retry_fixture_scene("mail", NULL, NULL, false);
     retry_fixture_run(12000);
     assert_true(group->enabled);
@@ -158,14 +159,19 @@ static void more_kinds_than_fit_are_waited_for_until_there_is_room(void **state)
 
         snprintf(scene, sizeof(scene), "scene%zu", i);
         task = retry_fixture_task(scene, NULL);
-        snprintf(task->handler, sizeof(task->handler), "fax");
+        snprintf(task->base.class.handler, sizeof(task->base.class.handler), "fax");
     }
     host_start(0);
     retry_fixture_run(12000);
     assert_true(condition_read(kinds, &err));
     assert_names(err.text, "tasks of 5 classes are left out");
-    for (size_t i = 0; i < fixture.count; i++)
-        fixture.tasks[i].state = -1;
+    for (size_t i = 0; i < fixture.count; i++) {
+        struct fake_task *task = &fixture.tasks[i].base;
+
+        task->now.found = false;
+        task->now.ended = FAKE_TASK_CANCELLED;
+        task->old = task->now;
+    }
     retry_fixture_run(12000);
     assert_false(condition_read(kinds, NULL));
 }
