@@ -1,82 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/fakes/fake_dead.h"
 
-/* cmocka wants these three before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <stdio.h>
+#include <assert.h>
 #include <string.h>
 
-static bool is_listed(const int64_t *ids, size_t count, int64_t id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (ids[i] == id)
-            return true;
-    return false;
-}
-
-static bool is_held(const struct dead_filter *filter, const struct sink_dead *row)
-{
-    return filter->partition == row->partition && strcmp(filter->key, row->key) == 0 &&
-           (strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0);
-}
-
-static bool is_selected(const struct dead_filter *filter, const struct sink_dead *row)
-{
-    return (filter->id_count == 0 || is_listed(filter->ids, filter->id_count, row->id)) &&
-           (filter->id_max == 0 || row->id <= filter->id_max) &&
-           (!filter->reason_class || strcmp(filter->reason_class, row->reason_class) == 0) &&
-           (!filter->held || is_held(filter, row));
-}
-
-static bool is_behind(const struct sink_dead *row, const struct dead_cursor *after)
-{
-    return after->topic[0] == '\0' || row->partition > after->partition ||
-           (row->partition == after->partition && row->offset > after->offset);
-}
-
-/* The next row behind the cursor that is dead, or NULL. */
-static const struct sink_dead *row_next(const struct sink_data *data,
-                                        const struct dead_cursor *after)
-{
-    const struct sink_dead *best = NULL;
-
-    for (size_t i = 0; i < data->dead_count; i++) {
-        const struct sink_dead *row = &data->dead[i];
-
-        if (row->decision[0] == '\0' && is_behind(row, after) &&
-            (!best || row->partition < best->partition ||
-             (row->partition == best->partition && row->offset < best->offset)))
-            best = row;
-    }
-    return best;
-}
-
-static enum rc give(const struct sink_dead *row, bool selected,
-                    enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
-                                       struct err *err),
-                    void *item_ctx, struct err *err)
+static struct dead_item show_item(const struct fake_dead *fake, const struct fake_dead_row *dead)
 {
     struct dead_item item = {
-        .id = row->id,
-        .topic = "votes",
-        .partition = row->partition,
-        .offset = row->offset,
-        .selected = selected,
-        .key = row->has_key ? row->key : NULL,
-        .key_len = strlen(row->key),
-        .value = row->has_value ? row->value : NULL,
-        .value_len = strlen(row->value),
-        .reason_class = row->reason_class,
-        .reason = row->reason,
-    };
+        .id = dead->id, .topic = fake->topic, .partition = dead->partition, .offset = dead->offset};
 
-    return on_item(item_ctx, &item, err);
+    fake->show(fake->ctx, dead, &item);
+    return item;
 }
 
+/* It is of the filter's key, or the filter is of any. */
+static bool is_of_key(const struct dead_filter *filter, const struct dead_item *item)
+{
+    return !filter->key || (item->key && strlen(filter->key) == item->key_len &&
+                            memcmp(filter->key, item->key, item->key_len) == 0);
+}
+
+static bool is_listed(const struct dead_filter *filter, int64_t id)
+{
+    for (size_t i = 0; i < filter->id_count; i++)
+        if (filter->ids[i] == id)
+            return true;
+    return filter->id_count == 0;
+}
+
+/* As put_others(): what a replay must see for its order. */
+static bool is_seen(const struct dead_filter *filter, const struct fake_dead_row *dead)
+{
+    return (filter->id_max == 0 || dead->id <= filter->id_max) &&
+           (!filter->held || fake_dead_is_held(&dead->now));
+}
+
+/* As put_filter(). */
+static bool is_selected(const struct dead_filter *filter, const struct fake_dead_row *dead,
+                        const struct dead_item *item)
+{
+    return is_seen(filter, dead) && is_listed(filter, dead->id) &&
+           (!filter->reason_class || strcmp(filter->reason_class, item->reason_class) == 0);
+}
+
+/* A page on its way. */
+struct page {
+    struct fake_dead *fake;
+    const struct dead_filter *filter;
+    size_t rows_max;
+    size_t rows;
+    bool others;
+    enum rc (*on_item)(void *ctx, const struct dead_item *item, struct err *err);
+    void *ctx;
+};
+
+/* Locks a record, and shows it if it is in the page. */
+static enum rc lock_record(struct page *page, struct fake_dead_row *dead, struct err *err)
+{
+    struct fake_dead *fake = page->fake;
+    struct dead_item item = show_item(fake, dead);
+    enum rc rc;
+
+    if (!is_of_key(page->filter, &item))
+        return RC_OK;
+    rc = fake_lock(&fake->sink->session, &dead->row, err);
+    if (rc != RC_OK || !dead->now.found)
+        return rc;
+    item = show_item(fake, dead);
+    item.selected = is_selected(page->filter, dead, &item);
+    if (!item.selected && (!page->others || !is_seen(page->filter, dead)))
+        return RC_OK;
+    page->rows++;
+    return page->on_item(page->ctx, &item, err);
+}
+
+static enum rc lock_partition(struct page *page, int32_t partition, int64_t after_offset,
+                              struct err *err)
+{
+    const struct fake_sink_tables *tables = page->fake->sink->tables;
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && page->rows < page->rows_max) {
+        struct fake_dead_row *dead = tables->next_dead(tables->ctx, partition, after_offset);
+
+        if (!dead)
+            break;
+        after_offset = dead->offset;
+        if (dead->now.found || dead->old.found)
+            rc = lock_record(page, dead, err);
+    }
+    return rc;
+}
+
+/* SELECT ... ORDER BY partition_id, record_offset LIMIT rows_max FOR UPDATE */
 static enum rc fake_lock_page(void *ctx, const struct dead_filter *filter,
                               const struct dead_cursor *after, size_t rows_max, bool others,
                               enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
@@ -84,84 +100,68 @@ static enum rc fake_lock_page(void *ctx, const struct dead_filter *filter,
                               void *item_ctx, struct err *err)
 {
     struct fake_dead *fake = ctx;
-    struct dead_cursor cursor = *after;
-    enum rc rc = fake_sink_called(fake->sink, err);
+    struct page page = {fake, filter, rows_max, 0, others, on_item, item_ctx};
+    int32_t first = after->topic[0] ? after->partition : 0;
+    enum rc rc = fake_call(&fake->sink->session, err);
 
-    assert_true(rc != RC_OK || fake->sink->open);
-    for (size_t given = 0; rc == RC_OK && given < rows_max;) {
-        const struct sink_dead *row = row_next(&fake->sink->data, &cursor);
-        bool selected = row && is_selected(filter, row);
-
-        if (!row)
-            break;
-        cursor = (struct dead_cursor){.partition = row->partition, .offset = row->offset};
-        snprintf(cursor.topic, sizeof(cursor.topic), "votes");
-        if (!selected && (!others || filter->held))
-            continue;
-        rc = give(row, selected, on_item, item_ctx, err);
-        given++;
-    }
-    return rc;
-}
-
-static struct sink_dead *row_of(struct fake_dead *fake, int64_t id)
-{
-    assert_in_range(id, 1, fake->sink->data.dead_count);
-    return &fake->sink->data.dead[id - 1];
+    for (int32_t partition = first; rc == RC_OK && partition < fake->sink->tables->partition_count;
+         partition++)
+        if (filter->partition == DEAD_NUMBER_ANY || filter->partition == partition)
+            rc = lock_partition(&page, partition,
+                                after->topic[0] && partition == first ? after->offset : -1, err);
+    return rc == RC_OK ? fake_answer(&fake->sink->session, err) : rc;
 }
 
 static enum rc fake_write_reason(void *ctx, int64_t id, const char *reason_class,
                                  const char *reason, size_t reason_len, struct err *err)
 {
     struct fake_dead *fake = ctx;
-    struct sink_dead *row = row_of(fake, id);
-    enum rc rc = fake_sink_called(fake->sink, err);
+    struct fake_dead_row *dead = fake->find(fake->ctx, id);
+    enum rc rc = fake_call(&fake->sink->session, err);
 
     if (rc != RC_OK)
         return rc;
-    assert_true(fake->sink->open);
-    snprintf(row->reason_class, sizeof(row->reason_class), "%s", reason_class);
-    snprintf(row->reason, sizeof(row->reason), "%.*s", (int)reason_len, reason);
-    return RC_OK;
+    assert(dead->now.found);
+    fake_dead_write(fake->sink->tables, &fake->sink->session, dead);
+    dead->now.class = fake_dead_class_of(reason_class);
+    if (fake->on_reason)
+        fake->on_reason(fake->ctx, dead, reason_class, reason, reason_len);
+    return fake_answer(&fake->sink->session, err);
 }
 
 static enum rc fake_decide(void *ctx, const int64_t *ids, size_t count, enum dead_decision decision,
                            const void *value, size_t value_len, struct err *err)
 {
-    static const char *const words[] = {"applied", "duplicate", "stale", "dropped"};
     struct fake_dead *fake = ctx;
-    enum rc rc = fake_sink_called(fake->sink, err);
+    enum rc rc = fake_call(&fake->sink->session, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_dead *row = row_of(fake, ids[i]);
+        struct fake_dead_row *dead = fake->find(fake->ctx, ids[i]);
 
-        assert_true(fake->sink->open);
-        assert_string_equal(row->decision, "");
-        snprintf(row->decision, sizeof(row->decision), "%s", words[decision]);
-        snprintf(row->mended_value, sizeof(row->mended_value), "%.*s", value ? (int)value_len : 0,
-                 value ? (const char *)value : "");
+        assert(dead->now.found);
+        fake_dead_write(fake->sink->tables, &fake->sink->session, dead);
+        dead->now.found = false;
+        if (fake->on_decide)
+            fake->on_decide(fake->ctx, dead, decision, value, value_len);
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->sink->session, err) : rc;
 }
 
 static enum rc fake_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
                               struct err *err)
 {
     struct fake_dead *fake = ctx;
-    const struct sink_data *data = &fake->sink->db->data;
-    enum rc rc = fake_sink_called(fake->sink, err);
+    enum rc rc = fake_call(&fake->sink->session, err);
 
-    assert_false(fake->sink->open);
     *left = 0;
-    for (size_t i = 0; rc == RC_OK && i < data->dead_count; i++)
-        *left += data->dead[i].decision[0] == '\0' && is_listed(ids, count, data->dead[i].id);
-    return rc;
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        *left += fake->find(fake->ctx, ids[i])->old.found;
+    return rc == RC_OK ? fake_answer(&fake->sink->session, err) : rc;
 }
 
-void fake_dead_init(struct fake_dead *fake, struct fake_sink *sink)
+struct dead_store fake_dead_ops(struct fake_dead *fake)
 {
-    fake->sink = sink;
-    fake->store = (struct dead_store){
+    return (struct dead_store){
         .ctx = fake,
         .lock_page = fake_lock_page,
         .write_reason = fake_write_reason,

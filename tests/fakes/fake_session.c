@@ -82,7 +82,7 @@ static void alone_end(struct fake_alone *alone, bool commit)
     fake_touches_settle(&alone->touches, commit);
     for (size_t i = 0; i < alone->touches.count; i++)
         alone->touches.list[i].row->owner = NULL;
-    alone->touches.count = 0;
+    fake_touches_done(&alone->touches);
     alone->open = false;
 }
 
@@ -190,9 +190,4 @@ struct fake_session fake_alone_session(struct fake_alone *alone)
         .owner = alone_owner,
         .connects = alone_connects,
     };
-}
-
-void fake_alone_done(struct fake_alone *alone)
-{
-    fake_touches_done(&alone->touches);
 }

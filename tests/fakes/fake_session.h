@@ -81,8 +81,8 @@ struct fake_alone {
     uint64_t connects;
 };
 
-/* The session must not outlive alone, which must not move. */
+/* The session must not outlive alone, which must not move. It holds no memory between two
+ * transactions. */
 struct fake_session fake_alone_session(struct fake_alone *alone);
-void fake_alone_done(struct fake_alone *alone);
 
 #endif

@@ -3,316 +3,469 @@
 
 #include "consumer/apply/date.h"
 
-/* cmocka wants these three before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
-static void undo(struct fake_sink *fake)
-{
-    fake->open = false;
-}
-
-enum rc fake_sink_called(struct fake_sink *fake, struct err *err)
-{
-    struct sink_faults *faults = &fake->db->faults;
-    bool fails = ++faults->calls == faults->fail_at;
-
-    if (!fails && !faults->away)
-        return RC_OK;
-    if (!fails || faults->rc != RC_REJECT)
-        undo(fake);
-    return err_fail(err, fails ? faults->rc : RC_RETRY, 0, "call %d fails", faults->calls);
-}
+/* 1526: no partition for this value. */
+#define REFUSED_CODE 1526
 
 static enum rc fake_ping(void *ctx, struct err *err)
 {
-    return fake_sink_called(ctx, err);
+    struct fake_sink *fake = ctx;
+
+    return fake_call(&fake->session, err);
 }
 
-static enum rc fake_begin(void *ctx, struct err *err)
+static uint64_t fake_connects(void *ctx)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = fake_sink_called(fake, err);
 
-    assert_false(fake->open);
+    return fake->session.connects(fake->session.hooks.ctx);
+}
+
+static enum rc begin_transaction(void *ctx, struct err *err)
+{
+    struct fake_sink *fake = ctx;
+
+    fake->op = FAKE_SINK_OTHER;
+    return fake_begin(&fake->session, err);
+}
+
+static enum rc commit_transaction(void *ctx, struct err *err)
+{
+    struct fake_sink *fake = ctx;
+    enum rc rc;
+
+    fake->op = FAKE_SINK_COMMIT;
+    rc = fake_commit(&fake->session, err);
+    fake->op = FAKE_SINK_OTHER;
+    return rc;
+}
+
+static void roll_back(void *ctx)
+{
+    struct fake_sink *fake = ctx;
+
+    fake_rollback(&fake->session);
+}
+
+static void settle_progress(void *ctx, struct fake_row *row, bool commit)
+{
+    struct fake_sink_tables *tables = ctx;
+    struct fake_progress *progress = (struct fake_progress *)row;
+
+    if (commit && tables->on_progress)
+        tables->on_progress(tables->ctx, progress);
+    if (commit)
+        progress->old = progress->now;
+    else
+        progress->now = progress->old;
+}
+
+static void write_progress(struct fake_sink *fake, struct fake_progress *progress)
+{
+    fake_wrote(&fake->session, &progress->row, settle_progress, fake->tables);
+}
+
+static struct fake_progress *progress_of(const struct fake_sink *fake, int32_t partition)
+{
+    assert(partition >= 0 && partition < fake->tables->partition_count);
+    return &fake->tables->progress[partition];
+}
+
+static enum rc lock_progress(struct fake_sink *fake, int32_t partition, struct progress_row *row,
+                             struct err *err)
+{
+    struct fake_progress *progress = progress_of(fake, partition);
+    enum rc rc = RC_OK;
+
+    if (!fake->progress_unlocked)
+        rc = fake_lock(&fake->session, &progress->row, err);
     if (rc != RC_OK)
         return rc;
-    fake->open = true;
-    fake->data = fake->db->data;
+    if (progress->now.row.found)
+        *row = progress->now.row;
+    row->found = progress->now.row.found;
     return RC_OK;
 }
 
-static enum rc inside(struct fake_sink *fake, struct err *err)
+static enum rc keep_begin(struct fake_sink *fake, struct progress_row *rows, size_t count,
+                          struct err *err)
 {
-    assert_true(fake->open);
-    return fake_sink_called(fake, err);
+    int64_t begin_day = 0;
+    enum rc rc = fake->lock_begin(fake->ctx, &begin_day, err);
+
+    for (size_t i = 0; i < count; i++)
+        rows[i].begin_day = begin_day;
+    return rc;
 }
 
+/* Locks the rows in the order of their keys, in any order of the arguments. */
 static enum rc fake_lock_progress(void *ctx, const struct place *places, struct progress_row *rows,
                                   size_t count, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
-    for (size_t i = 0; i < count; i++) {
-        int32_t partition = places[i].partition;
-
-        rows[i].found = rc == RC_OK && fake->data.has_progress[partition];
-        if (!rows[i].found)
-            continue;
-        rows[i] = fake->data.progress[partition];
-        rows[i].found = true;
-        rows[i].begin_day = fake->data.begin_day;
-    }
-    return rc;
+    for (int32_t partition = 0; partition < fake->tables->partition_count; partition++)
+        for (size_t i = 0; rc == RC_OK && i < count; i++)
+            if (places[i].partition == partition)
+                rc = lock_progress(fake, partition, &rows[i], err);
+    if (rc == RC_OK)
+        rc = keep_begin(fake, rows, count, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static enum rc fake_make_progress(void *ctx, const struct place *place,
-                                  struct progress_row *progress, struct err *err)
+static enum rc fake_make_progress(void *ctx, const struct place *place, struct progress_row *row,
+                                  struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    struct fake_progress *progress = progress_of(fake, place->partition);
+    enum rc rc = fake_call(&fake->session, err);
 
+    if (rc == RC_OK)
+        rc = fake_lock(&fake->session, &progress->row, err);
     if (rc != RC_OK)
         return rc;
-    if (!fake->data.has_progress[place->partition])
-        fake->data.progress[place->partition] =
-            (struct progress_row){.next_offset = OFFSET_BEGINNING, .leader_epoch = -1};
-    fake->data.has_progress[place->partition] = true;
-    *progress = fake->data.progress[place->partition];
-    progress->begin_day = fake->data.begin_day;
-    return RC_OK;
+    if (!progress->now.row.found) {
+        write_progress(fake, progress);
+        progress->now.row = (struct progress_row){
+            .next_offset = OFFSET_BEGINNING, .leader_epoch = -1, .found = true};
+    }
+    *row = progress->now.row;
+    rc = keep_begin(fake, row, 1, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
 static enum rc fake_lock_log_begin(void *ctx, int64_t *begin_day, struct err *err)
 {
     struct fake_sink *fake = ctx;
+    enum rc rc = fake_call(&fake->session, err);
 
-    *begin_day = fake->data.begin_day;
-    return inside(fake, err);
+    if (rc == RC_OK)
+        rc = fake->lock_begin(fake->ctx, begin_day, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
 static enum rc fake_own_progress(void *ctx, const struct place *place,
-                                 const struct progress_row *progress, struct err *err)
+                                 const struct progress_row *row, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    struct progress_row *row = &fake->data.progress[place->partition];
-    enum rc rc = inside(fake, err);
+    struct fake_progress *progress = progress_of(fake, place->partition);
+    enum rc rc = fake_call(&fake->session, err);
 
     if (rc != RC_OK)
         return rc;
-    assert_true(fake->data.has_progress[place->partition]);
-    row->epoch = progress->epoch;
-    memcpy(row->owner, progress->owner, sizeof(row->owner));
-    memcpy(row->topic_id, progress->topic_id, sizeof(row->topic_id));
-    return RC_OK;
+    write_progress(fake, progress);
+    progress->now.row.epoch = row->epoch;
+    memcpy(progress->now.row.owner, row->owner, sizeof(row->owner));
+    memcpy(progress->now.row.topic_id, row->topic_id, sizeof(row->topic_id));
+    if (fake->on_own)
+        fake->on_own(fake->ctx, progress);
+    return fake_answer(&fake->session, err);
 }
 
 static enum rc fake_move_progress(void *ctx, const struct place *places,
                                   const struct progress_row *rows, size_t count, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct progress_row *row = &fake->data.progress[places[i].partition];
+        struct fake_progress *progress = progress_of(fake, places[i].partition);
 
-        assert_true(rows[i].next_offset > row->next_offset);
-        row->next_offset = rows[i].next_offset;
-        row->leader_epoch = rows[i].leader_epoch;
+        if (fake->on_move)
+            fake->on_move(fake->ctx, progress, &rows[i]);
+        write_progress(fake, progress);
+        progress->now.row.next_offset = rows[i].next_offset;
+        progress->now.row.leader_epoch = rows[i].leader_epoch;
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static struct tally_row *tally_at(struct sink_data *data, int64_t content_id)
+static void settle_tally(void *ctx, struct fake_row *row, bool commit)
 {
-    assert_in_range(content_id, 1, SINK_CONTENTS - 1);
-    return &data->tallies[content_id];
+    struct fake_tally *tally = (struct fake_tally *)row;
+
+    (void)ctx;
+    if (commit)
+        tally->old = tally->now;
+    else
+        tally->now = tally->old;
 }
 
-static enum rc fake_lock_tallies(void *ctx, struct tally_row *tallies, size_t count,
+static void write_tally(struct fake_sink *fake, struct fake_tally *tally, int64_t votes,
+                        int64_t seq)
+{
+    fake_wrote(&fake->session, &tally->row, settle_tally, fake->tables);
+    tally->now = (struct fake_tally_version){
+        .found = true, .votes = votes, .seq = seq, .changed_ms = fake_now_ms(&fake->session)};
+}
+
+/* A row that is not there is not locked: another transaction may make it. */
+static enum rc fake_lock_tallies(void *ctx, struct tally_row *rows, size_t count, struct err *err)
+{
+    struct fake_sink *fake = ctx;
+    enum rc rc = fake_call(&fake->session, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct fake_tally *tally = &fake->tables->tallies[rows[i].content_id];
+
+        assert(i == 0 || rows[i - 1].content_id < rows[i].content_id);
+        rows[i].found = false;
+        if (!tally->now.found)
+            continue;
+        rc = fake_lock(&fake->session, &tally->row, err);
+        if (rc != RC_OK || !tally->now.found)
+            continue;
+        rows[i].found = true;
+        rows[i].votes = tally->now.votes;
+        rows[i].seq = tally->now.seq;
+    }
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
+}
+
+static enum rc fake_make_tallies(void *ctx, const struct tally_row *rows, size_t count,
                                  struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        const struct tally_row *row = tally_at(&fake->data, tallies[i].content_id);
+        struct fake_tally *tally = &fake->tables->tallies[rows[i].content_id];
 
-        assert_true(i == 0 || tallies[i - 1].content_id < tallies[i].content_id);
-        tallies[i].found = row->found;
-        if (row->found) {
-            tallies[i].votes = row->votes;
-            tallies[i].seq = row->seq;
-        }
+        if (rows[i].found)
+            continue;
+        rc = fake_lock(&fake->session, &tally->row, err);
+        if (rc == RC_OK && !tally->now.found)
+            write_tally(fake, tally, 0, 0);
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static enum rc fake_make_tallies(void *ctx, const struct tally_row *tallies, size_t count,
-                                 struct err *err)
-{
-    struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++)
-        tally_at(&fake->data, tallies[i].content_id)->found = true;
-    return rc;
-}
-
-static enum rc fake_write_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+static enum rc fake_write_tallies(void *ctx, const struct tally_row *rows, size_t count,
                                   struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
-    if (rc == RC_OK && fake->db->faults.refused_totals)
-        return err_fail(err, RC_REJECT, 0, "totals refused");
+    for (size_t i = 0; rc == RC_OK && fake->refuses_tally && i < count; i++)
+        if (rows[i].changed && fake->refuses_tally(fake->ctx, &rows[i]))
+            return err_fail(err, RC_REJECT, REFUSED_CODE, "the total is refused");
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct tally_row *row = tally_at(&fake->data, tallies[i].content_id);
+        struct fake_tally *tally = &fake->tables->tallies[rows[i].content_id];
 
-        if (!tallies[i].changed)
+        if (!rows[i].changed)
             continue;
-        assert_true(row->found);
-        assert_true(tallies[i].seq > row->seq);
-        row->votes = tallies[i].votes;
-        row->seq = tallies[i].seq;
+        rc = fake_lock(&fake->session, &tally->row, err);
+        if (rc == RC_OK)
+            write_tally(fake, tally, rows[i].votes, rows[i].seq);
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static struct last_row *last_find(struct sink_data *data, const struct last_row *key)
+static void settle_last(void *ctx, struct fake_row *row, bool commit)
 {
-    for (size_t i = 0; i < data->last_count; i++)
-        if (data->lasts[i].content_id == key->content_id &&
-            data->lasts[i].voter_id == key->voter_id)
-            return &data->lasts[i];
-    return NULL;
+    struct fake_last *last = (struct fake_last *)row;
+
+    (void)ctx;
+    if (commit)
+        last->old = last->now;
+    else
+        last->now = last->old;
 }
 
-static enum rc fake_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
+static struct fake_last *last_of(const struct fake_sink *fake, const struct last_row *row)
+{
+    return fake->tables->last_of(fake->tables->ctx, row->content_id, row->voter_id);
+}
+
+/* A consistent read: committed rows, and the rows that this transaction has written. */
+static enum rc fake_read_lasts(void *ctx, struct last_row *rows, size_t count, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        const struct last_row *row = last_find(&fake->data, &lasts[i]);
+        const struct fake_last *last = last_of(fake, &rows[i]);
+        const struct last_row *seen =
+            fake_owns(&fake->session, &last->row) ? &last->now : &last->old;
 
-        if (row)
-            lasts[i] = *row;
+        rows[i].found = seen->found;
+        rows[i].voting = seen->voting;
+        rows[i].occurred_ms = seen->occurred_ms;
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static enum rc fake_write_lasts(void *ctx, const struct last_row *lasts, size_t count,
+static enum rc fake_write_lasts(void *ctx, const struct last_row *rows, size_t count,
                                 struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
     for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct last_row *row = last_find(&fake->data, &lasts[i]);
+        struct fake_last *last = last_of(fake, &rows[i]);
 
-        if (!lasts[i].changed)
+        if (!rows[i].changed)
             continue;
-        if (!row) {
-            assert_true(fake->data.last_count < SINK_LASTS_MAX);
-            row = &fake->data.lasts[fake->data.last_count++];
-        }
-        *row = lasts[i];
-        row->found = true;
-        row->changed = false;
+        rc = fake_lock(&fake->session, &last->row, err);
+        if (rc != RC_OK)
+            break;
+        fake_wrote(&fake->session, &last->row, settle_last, fake->tables);
+        last->now = rows[i];
+        last->now.found = true;
+        last->now.changed = false;
     }
-    return rc;
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static bool has_event(const struct sink_data *data, const struct id *event_id)
+static void settle_vote(void *ctx, struct fake_row *row, bool commit)
 {
-    for (size_t i = 0; i < data->vote_count; i++)
-        if (memcmp(data->votes[i].event.event_id.bytes, event_id->bytes, ID_BYTES) == 0)
-            return true;
-    return false;
+    struct fake_sink_tables *tables = ctx;
+    struct fake_vote *vote = (struct fake_vote *)row;
+
+    if (!commit) {
+        vote->now_found = vote->old_found;
+        return;
+    }
+    if (tables->on_vote)
+        tables->on_vote(tables->ctx, vote);
+    vote->old_found = true;
 }
 
+static struct fake_vote *vote_of(const struct fake_sink *fake, const struct vote_row *row)
+{
+    return fake->tables->vote_of(fake->tables->ctx, &row->event.event_id);
+}
+
+/* *duplicate: the log has the event. */
+static enum rc insert_vote(struct fake_sink *fake, const struct vote_row *row, bool *duplicate,
+                           struct err *err)
+{
+    struct fake_vote *vote = vote_of(fake, row);
+    enum rc rc = fake_lock(&fake->session, &vote->row, err);
+
+    if (rc != RC_OK)
+        return rc;
+    *duplicate = vote->now_found && !fake->duplicates_taken;
+    if (*duplicate)
+        return RC_OK;
+    fake_wrote(&fake->session, &vote->row, settle_vote, fake->tables);
+    vote->now_found = true;
+    vote->vote = *row;
+    vote->day = row->event.occurred_ms / MS_PER_DAY;
+    vote->id = fake->tables->vote_id_next++;
+    return RC_OK;
+}
+
+/* A statement that is refused has written nothing. */
 static enum rc fake_insert_votes(void *ctx, const struct vote_row *rows, size_t count,
                                  bool *duplicate, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc = fake_call(&fake->session, err);
 
     *duplicate = false;
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        if (rows[i].skip)
-            continue;
-        if (rows[i].event.content_id == fake->db->faults.refused)
-            return err_fail(err, RC_REJECT, 0, "content refused");
-        if (fake->db->faults.refused_event > 0 &&
-            rows[i].event.event_id.bytes[ID_BYTES - 1] == fake->db->faults.refused_event)
-            return err_fail(err, RC_REJECT, 0, "event refused");
-        if (has_event(&fake->data, &rows[i].event.event_id)) {
-            *duplicate = true;
-            return RC_OK;
-        }
-        assert_true(rows[i].event.occurred_ms / MS_PER_DAY >= fake->data.begin_day);
-        assert_true(fake->data.vote_count < SINK_VOTES_MAX);
-        fake->data.votes[fake->data.vote_count++] = rows[i];
-    }
-    return rc;
+    for (size_t i = 0; rc == RC_OK && fake->refuses_vote && i < count; i++)
+        if (!rows[i].skip && fake->refuses_vote(fake->ctx, &rows[i]))
+            return err_fail(err, RC_REJECT, REFUSED_CODE, "the log does not take it");
+    if (rc == RC_OK && fake->use_log)
+        rc = fake->use_log(fake->ctx, err);
+    for (size_t i = 0; rc == RC_OK && i < count && !*duplicate; i++)
+        if (!rows[i].skip)
+            rc = insert_vote(fake, &rows[i], duplicate, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
+/* A consistent read: committed rows, and the rows that this transaction has written. */
 static enum rc fake_find_events(void *ctx, const struct vote_row *rows, size_t count,
                                 void (*on_found)(void *found_ctx, const struct id *event_id),
                                 void *found_ctx, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    enum rc rc;
 
-    fake->db->searches++;
-    for (size_t i = 0; rc == RC_OK && i < count; i++)
-        if (!rows[i].skip && has_event(&fake->data, &rows[i].event.event_id))
+    fake->op = FAKE_SINK_FIND_EVENTS;
+    rc = fake_call(&fake->session, err);
+    fake->op = FAKE_SINK_OTHER;
+    if (rc == RC_OK && fake->use_log)
+        rc = fake->use_log(fake->ctx, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        const struct fake_vote *vote;
+
+        if (rows[i].skip)
+            continue;
+        vote = vote_of(fake, &rows[i]);
+        if (vote->old_found || (vote->now_found && fake_owns(&fake->session, &vote->row)))
             on_found(found_ctx, &rows[i].event.event_id);
-    return rc;
+    }
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
-static enum rc fake_insert_dead(void *ctx, const struct place *place, const struct dead_row *dead,
+enum fake_dead_class fake_dead_class_of(const char *reason_class)
+{
+    if (strcmp(reason_class, REASON_REFUSED) == 0)
+        return FAKE_DEAD_REFUSED;
+    if (strcmp(reason_class, "too_old") == 0)
+        return FAKE_DEAD_TOO_OLD;
+    return strcmp(reason_class, REASON_BEHIND) == 0 ? FAKE_DEAD_BEHIND : FAKE_DEAD_NEVER;
+}
+
+bool fake_dead_is_held(const struct fake_dead_version *dead)
+{
+    return dead->found && (dead->class == FAKE_DEAD_REFUSED || dead->class == FAKE_DEAD_BEHIND);
+}
+
+static void settle_dead(void *ctx, struct fake_row *row, bool commit)
+{
+    struct fake_sink_tables *tables = ctx;
+    struct fake_dead_row *dead = (struct fake_dead_row *)row;
+
+    if (tables->on_dead)
+        tables->on_dead(tables->ctx, dead, commit);
+    if (commit)
+        dead->old = dead->now;
+    else
+        dead->now = dead->old;
+}
+
+void fake_dead_write(struct fake_sink_tables *tables, const struct fake_session *session,
+                     struct fake_dead_row *dead)
+{
+    fake_wrote(session, &dead->row, settle_dead, tables);
+}
+
+static enum rc fake_insert_dead(void *ctx, const struct place *place, const struct dead_row *row,
                                 int64_t *id, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    struct sink_dead *row = &fake->data.dead[fake->data.dead_count];
-    enum rc rc = inside(fake, err);
+    struct fake_sink_tables *tables = fake->tables;
+    struct fake_dead_row *dead;
+    enum rc rc = fake_call(&fake->session, err);
 
     if (rc != RC_OK)
         return rc;
-    assert_true(fake->data.dead_count < SINK_DEAD_MAX);
-    for (size_t i = 0; i < fake->data.dead_count; i++)
-        assert_false(fake->data.dead[i].partition == place->partition &&
-                     fake->data.dead[i].offset == dead->offset);
+    dead = tables->dead_of(tables->ctx, place->partition, row->offset);
+    rc = fake_lock(&fake->session, &dead->row, err);
+    if (rc != RC_OK)
+        return rc;
     if (id)
-        *id = (int64_t)fake->data.dead_count + 1;
-    *row = (struct sink_dead){.partition = place->partition, .offset = dead->offset};
-    row->has_key = dead->key != NULL;
-    row->has_value = dead->value != NULL;
-    snprintf(row->key, sizeof(row->key), "%.*s", (int)dead->key_len,
-             dead->key ? (const char *)dead->key : "");
-    snprintf(row->reason_class, sizeof(row->reason_class), "%s", dead->reason_class);
-    snprintf(row->reason, sizeof(row->reason), "%.*s", (int)dead->reason_len, dead->reason);
-    snprintf(row->value, sizeof(row->value), "%.*s", (int)dead->value_len,
-             dead->value ? (const char *)dead->value : "");
-    row->id = (int64_t)++fake->data.dead_count;
-    return RC_OK;
+        *id = dead->now.found ? 0 : dead->id;
+    if (dead->now.found)
+        return fake_answer(&fake->session, err);
+    fake_dead_write(tables, &fake->session, dead);
+    dead->now = (struct fake_dead_version){true, fake_dead_class_of(row->reason_class)};
+    if (fake->on_dead)
+        fake->on_dead(fake->ctx, dead, row);
+    return fake_answer(&fake->session, err);
 }
 
-static uint64_t fake_session(void *ctx)
+/* As the transaction sees it. */
+static const struct fake_dead_version *see_dead(const struct fake_sink *fake,
+                                                const struct fake_dead_row *dead)
 {
-    const struct fake_sink *fake = ctx;
-
-    return fake->db->faults.session;
+    return fake_owns(&fake->session, &dead->row) ? &dead->now : &dead->old;
 }
 
 static enum rc fake_read_held(void *ctx, const struct place *place,
@@ -320,59 +473,42 @@ static enum rc fake_read_held(void *ctx, const struct place *place,
                               void *content_ctx, struct err *err)
 {
     struct fake_sink *fake = ctx;
-    enum rc rc = inside(fake, err);
+    const struct fake_sink_tables *tables = fake->tables;
+    const struct fake_dead_row *dead = NULL;
+    enum rc rc = fake_call(&fake->session, err);
 
-    for (size_t i = 0; rc == RC_OK && i < fake->data.dead_count; i++) {
-        const struct sink_dead *row = &fake->data.dead[i];
-
-        if (row->partition == place->partition && row->decision[0] == '\0' &&
-            (strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0))
-            on_content(content_ctx, atoll(row->key));
-    }
-    return rc;
+    if (rc != RC_OK)
+        return rc;
+    while ((dead = tables->next_dead(tables->ctx, place->partition, dead ? dead->offset : -1)))
+        if (fake_dead_is_held(see_dead(fake, dead)))
+            on_content(content_ctx, tables->dead_content(tables->ctx, dead));
+    return fake_answer(&fake->session, err);
 }
 
 static enum rc fake_count_dead(void *ctx, const struct place *place, int64_t max, int64_t *count,
                                struct err *err)
 {
     struct fake_sink *fake = ctx;
+    const struct fake_sink_tables *tables = fake->tables;
+    const struct fake_dead_row *dead = NULL;
+    enum rc rc = fake_call(&fake->session, err);
 
     *count = 0;
-    for (size_t i = 0; i < fake->data.dead_count && *count < max; i++)
-        *count += fake->data.dead[i].partition == place->partition &&
-                  fake->data.dead[i].decision[0] == '\0';
-    return inside(fake, err);
+    if (rc != RC_OK)
+        return rc;
+    while (*count < max &&
+           (dead = tables->next_dead(tables->ctx, place->partition, dead ? dead->offset : -1)))
+        *count += see_dead(fake, dead)->found;
+    return fake_answer(&fake->session, err);
 }
 
-static enum rc fake_commit(void *ctx, struct err *err)
+struct sink fake_sink_ops(struct fake_sink *fake)
 {
-    struct fake_sink *fake = ctx;
-    const struct sink_faults *faults = &fake->db->faults;
-    bool lost = faults->calls + 1 == faults->fail_at && faults->lost;
-    enum rc rc = inside(fake, err);
-
-    if (rc == RC_OK || lost) {
-        fake->db->data = fake->data;
-        fake->db->commits++;
-    }
-    undo(fake);
-    return rc;
-}
-
-static void fake_rollback(void *ctx)
-{
-    undo(ctx);
-}
-
-void fake_sink_init(struct fake_sink *fake, struct fake_sink_db *db)
-{
-    fake->db = db;
-    fake->open = false;
-    fake->ops = (struct sink){
+    return (struct sink){
         .ctx = fake,
         .ping = fake_ping,
-        .session = fake_session,
-        .begin = fake_begin,
+        .session = fake_connects,
+        .begin = begin_transaction,
         .make_progress = fake_make_progress,
         .lock_progress = fake_lock_progress,
         .lock_log_begin = fake_lock_log_begin,
@@ -388,29 +524,7 @@ void fake_sink_init(struct fake_sink *fake, struct fake_sink_db *db)
         .insert_dead = fake_insert_dead,
         .read_held = fake_read_held,
         .count_dead = fake_count_dead,
-        .commit = fake_commit,
-        .rollback = fake_rollback,
+        .commit = commit_transaction,
+        .rollback = roll_back,
     };
-}
-
-void fake_sink_check(const struct fake_sink_db *db)
-{
-    int64_t seqs[SINK_CONTENTS] = {0};
-    int64_t sums[SINK_CONTENTS] = {0};
-
-    for (size_t i = 0; i < db->data.vote_count; i++) {
-        const struct vote_row *row = &db->data.votes[i];
-        int64_t content_id = row->event.content_id;
-
-        sums[content_id] += row->event.voting ? 1 : -1;
-        assert_int_equal(row->content_seq, ++seqs[content_id]);
-        assert_int_equal(row->votes, sums[content_id]);
-        for (size_t j = 0; j < i; j++)
-            assert_memory_not_equal(row->event.event_id.bytes,
-                                    db->data.votes[j].event.event_id.bytes, ID_BYTES);
-    }
-    for (size_t i = 1; i < SINK_CONTENTS; i++) {
-        assert_int_equal(db->data.tallies[i].seq, seqs[i]);
-        assert_int_equal(db->data.tallies[i].votes, sums[i]);
-    }
 }

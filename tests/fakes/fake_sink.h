@@ -1,87 +1,140 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake of the sink's database for the consumer's engines: transactions that take effect at COMMIT
- * or not at all, calls that fail on demand, COMMITs whose answer is lost, and a check of all data.
- * Any number of connections; one thread. A transaction works on a copy of all data; the
- * simulation's fake (tests/sim/sink.c) has row locks, deadlocks and two versions of each row, so
- * the two share no code. */
+/* A fake of the sink's database for the consumer's engines: the statements of sink_mysql.c on
+ * consumer_progress, vote_tally, vote_last, vote_document and dead_record. The user finds the rows;
+ * those of one partition of one topic are meant by its number. fake_dead.h has the statements of
+ * the dead records' own store. */
 #ifndef TESTS_FAKES_FAKE_SINK_H
 #define TESTS_FAKES_FAKE_SINK_H
 
 #include "consumer/apply/sink_ops.h"
+#include "tests/fakes/fake_session.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINK_VOTES_MAX 4096
-#define SINK_CONTENTS 16 /* content ids 1..15 */
-#define SINK_PARTITIONS 4
-#define SINK_DEAD_MAX 1024
-#define SINK_LASTS_MAX 64
+/* A row of consumer_progress. */
+struct fake_progress_version {
+    struct progress_row row;
+    const void *claimer; /* for the user: what has written the owner, */
+    int claimer_life;    /* in this life */
+};
 
-struct sink_dead {
+struct fake_progress {
+    struct fake_row row; /* first */
+    struct fake_progress_version now;
+    struct fake_progress_version old;
+};
+
+/* A row of vote_tally. */
+struct fake_tally_version {
+    bool found;
+    int64_t votes;
+    int64_t seq;
+    int64_t changed_ms;
+};
+
+struct fake_tally {
+    struct fake_row row; /* first */
+    struct fake_tally_version now;
+    struct fake_tally_version old;
+};
+
+/* A row of vote_last. */
+struct fake_last {
+    struct fake_row row; /* first */
+    struct last_row now;
+    struct last_row old;
+};
+
+/* A row of vote_document. */
+struct fake_vote {
+    struct fake_row row; /* first */
+    bool now_found;
+    bool old_found;
+    int64_t id;
+    int64_t day; /* create_date */
+    struct vote_row vote;
+};
+
+/* A row of dead_record; its texts are the user's. */
+enum fake_dead_class { FAKE_DEAD_NEVER, FAKE_DEAD_TOO_OLD, FAKE_DEAD_REFUSED, FAKE_DEAD_BEHIND };
+
+struct fake_dead_version {
+    bool found; /* not decided */
+    enum fake_dead_class class;
+};
+
+struct fake_dead_row {
+    struct fake_row row; /* first */
+    struct fake_dead_version now;
+    struct fake_dead_version old;
     int64_t id;
     int32_t partition;
     int64_t offset;
-    bool has_key;
-    bool has_value;
-    char key[16];
-    char reason_class[16];
-    char reason[128];
-    char value[256];
-    char decision[16];      /* of dead_history; "": it is dead */
-    char mended_value[256]; /* that was applied instead */
 };
 
-struct sink_data {
-    struct vote_row votes[SINK_VOTES_MAX];
-    size_t vote_count;
-    struct tally_row tallies[SINK_CONTENTS];
-    struct progress_row progress[SINK_PARTITIONS];
-    bool has_progress[SINK_PARTITIONS];
-    struct last_row lasts[SINK_LASTS_MAX];
-    size_t last_count;
-    struct sink_dead dead[SINK_DEAD_MAX];
-    size_t dead_count;
-    int64_t begin_day; /* of the log */
+struct fake_sink_tables {
+    struct fake_progress *progress; /* by partition */
+    int32_t partition_count;
+    struct fake_tally *tallies; /* by content id */
+    int64_t vote_id_next;
+
+    void *ctx;
+    /* The place of a row, which it has or will have: never NULL. */
+    struct fake_vote *(*vote_of)(void *ctx, const struct id *event_id);
+    struct fake_last *(*last_of)(void *ctx, int64_t content_id, int64_t voter_id);
+    struct fake_dead_row *(*dead_of)(void *ctx, int32_t partition, int64_t offset);
+    /* The dead record behind an offset, or a place of one, in the order of the offsets; NULL: there
+     * is none. */
+    struct fake_dead_row *(*next_dead)(void *ctx, int32_t partition, int64_t after_offset);
+    /* The content of its key. */
+    int64_t (*dead_content)(void *ctx, const struct fake_dead_row *dead);
+
+    /* Each of these may be NULL. A transaction that has written the row ends: `old` is still what
+     * it was before. */
+    void (*on_progress)(void *ctx, const struct fake_progress *progress);
+    void (*on_vote)(void *ctx, const struct fake_vote *vote);
+    void (*on_dead)(void *ctx, struct fake_dead_row *dead, bool commit);
 };
 
-/* The faults of the next calls. Calls are counted over all connections. */
-struct sink_faults {
-    int calls;
-    int fail_at; /* this call fails with rc; 0: none does */
-    bool lost;   /* if it is a COMMIT, it takes effect all the same */
-    bool away;   /* every call fails with RC_RETRY */
-    enum rc rc;
-    uint64_t session;    /* of every connection */
-    int64_t refused;     /* votes for this content are RC_REJECT */
-    bool refused_totals; /* no total can be written: RC_REJECT */
-    int refused_event;   /* the vote whose event ends with this number is RC_REJECT; 0: none */
-};
+/* The op that runs, for the hooks of a session. */
+enum fake_sink_op { FAKE_SINK_OTHER, FAKE_SINK_FIND_EVENTS, FAKE_SINK_COMMIT };
 
-struct fake_sink_db {
-    struct sink_data data; /* the committed data */
-    struct sink_faults faults;
-    int searches; /* for duplicates */
-    int commits;
-};
-
-/* A connection. */
+/* One connection. The user fills all fields but op. */
 struct fake_sink {
-    struct fake_sink_db *db;
-    struct sink ops;
-    bool open;
-    struct sink_data data; /* as its transaction sees it */
+    struct fake_session session;
+    struct fake_sink_tables *tables;
+    enum fake_sink_op op;
+    bool progress_unlocked; /* the fault: the progress is read without a lock */
+    bool duplicates_taken;  /* the fault: the log takes an event as often as it comes */
+    void *ctx;
+    /* log_begin stays until the end of the transaction. */
+    enum rc (*lock_begin)(void *ctx, int64_t *begin_day, struct err *err);
+
+    /* Each of these may be NULL. */
+
+    /* No partition of vote_document changes until the end of the transaction. */
+    enum rc (*use_log)(void *ctx, struct err *err);
+    /* True: the database refuses the row. */
+    bool (*refuses_vote)(void *ctx, const struct vote_row *vote);
+    bool (*refuses_tally)(void *ctx, const struct tally_row *tally);
+    /* The transaction writes the owner, or the position. */
+    void (*on_own)(void *ctx, struct fake_progress *progress);
+    void (*on_move)(void *ctx, struct fake_progress *progress, const struct progress_row *row);
+    /* The transaction has made the row: the texts of its record. */
+    void (*on_dead)(void *ctx, struct fake_dead_row *row, const struct dead_row *dead);
 };
 
-void fake_sink_init(struct fake_sink *fake, struct fake_sink_db *db);
+enum fake_dead_class fake_dead_class_of(const char *reason_class);
+/* Its cause may pass; see held.h. */
+bool fake_dead_is_held(const struct fake_dead_version *dead);
 
-/* Every call of a fake begins here, also those of fakes that share this one's transaction.
- * RC_REJECT leaves the transaction open, as db.h says. */
-enum rc fake_sink_called(struct fake_sink *fake, struct err *err);
+/* A transaction of the session changes a dead record that it has locked. */
+void fake_dead_write(struct fake_sink_tables *tables, const struct fake_session *session,
+                     struct fake_dead_row *dead);
 
-/* The votes of a content in the order of the log are 1, 2, 3 ..., their totals are running sums,
- * the tallies are at their ends, and no event is there twice. Fails the test otherwise. */
-void fake_sink_check(const struct fake_sink_db *db);
+/* The ops of the connection, which must not move; their ctx is the struct fake_sink. */
+struct sink fake_sink_ops(struct fake_sink *fake);
 
 #endif

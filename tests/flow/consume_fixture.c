@@ -41,7 +41,7 @@ static void ring(void *due_ms)
 }
 
 void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *topic,
-                          struct fake_sink_db *sink, int member, const char *owner,
+                          struct sink_db *sink, int member, const char *owner,
                           const struct fixture_limits *limits)
 {
     struct fetch_config fetch = {
@@ -72,7 +72,7 @@ void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *to
             .wake_ctx = &fixture->fetch_ms,
         };
 
-        fake_sink_init(&fixture->sinks[i], sink);
+        sink_connection_init(&fixture->sinks[i], sink);
         assert_int_equal(applier_init(&fixture->appliers[i], &config, NULL), RC_OK);
         fixture->links[i] = (struct fetch_link){.given = &fixture->appliers[i].given,
                                                 .done = &fixture->appliers[i].done,

@@ -8,8 +8,8 @@
 #include "consumer/apply/applier.h"
 #include "consumer/ingest/fetch.h"
 #include "consumer/ingest/part.h"
-#include "tests/fakes/fake_sink.h"
 #include "tests/fakes/fake_stream.h"
+#include "tests/flow/sink_fixture.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct consume_fixture {
     bool alive;
     char owner[16];
     struct fake_stream stream;
-    struct fake_sink sinks[FIXTURE_APPLIERS];
+    struct sink_connection sinks[FIXTURE_APPLIERS];
     struct applier appliers[FIXTURE_APPLIERS];
     struct fetch_link links[FIXTURE_APPLIERS];
     struct fetch fetch;
@@ -37,7 +37,7 @@ struct fixture_limits {
 };
 
 void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *topic,
-                          struct fake_sink_db *sink, int member, const char *owner,
+                          struct sink_db *sink, int member, const char *owner,
                           const struct fixture_limits *limits);
 
 /* As the process' sudden end: nothing is handed back. */

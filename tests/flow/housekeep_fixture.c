@@ -115,7 +115,6 @@ void housekeep_fixture_init(struct housekeep_fixture *fixture)
 {
     int64_t today = 0;
 
-    fake_alone_done(&fixture->connection);
     *fixture = (struct housekeep_fixture){.fail_rc = RC_RETRY};
     assert_true(date_parse("2026-11-21", &today));
     fixture->now_ms = today * MS_PER_DAY + MS_PER_DAY / 2;

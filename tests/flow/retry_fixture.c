@@ -392,7 +392,6 @@ void host_kill(size_t number)
     lease_renewer_done(&host->renewer);
     dispatcher_done(&host->dispatcher);
     pool_done(&host->pool);
-    fake_alone_done(&host->connection);
     memset(host->occupied, 0, sizeof(host->occupied));
     host->lives = false;
 }

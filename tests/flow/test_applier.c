@@ -4,7 +4,7 @@
 #include "consumer/apply/applier.h"
 
 #include "consumer/consumer_metrics.h"
-#include "tests/fakes/fake_sink.h"
+#include "tests/flow/sink_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -21,8 +21,8 @@
 #define CALLS_MAX 60
 
 struct fixture {
-    struct fake_sink_db db;
-    struct fake_sink fake;
+    struct sink_db db;
+    struct sink_connection fake;
     struct applier applier;
     struct holding holdings[SINK_PARTITIONS];
     int64_t epochs[SINK_PARTITIONS];
@@ -66,7 +66,7 @@ static void fixture_open_with(size_t jobs_max)
     };
 
     memset(&fixture, 0, sizeof(fixture));
-    fake_sink_init(&fixture.fake, &fixture.db);
+    sink_connection_init(&fixture.fake, &fixture.db);
     assert_int_equal(applier_init(&fixture.applier, &config, NULL), RC_OK);
     for (int32_t i = 0; i < SINK_PARTITIONS; i++) {
         struct progress_row row = {0};
@@ -75,7 +75,8 @@ static void fixture_open_with(size_t jobs_max)
         assert_int_equal(
             apply_claim(&fixture.applier.apply, &fixture.holdings[i].place, &row, NULL), RC_OK);
         fixture.epochs[i] = row.epoch;
-        fixture.db.data.progress[i].next_offset = 0;
+        fixture.db.progress[i].now.row.next_offset = 0;
+        sink_db_save(&fixture.db);
     }
     fixture.db.faults.calls = 0;
     fixture.db.commits = 0;
@@ -171,17 +172,17 @@ static void run(void)
         for (job = ring_take(&fixture.applier.done); job; job = ring_take(&fixture.applier.done))
             assert_ptr_equal(job, &fixture.jobs[fixture.returned++]);
     }
-    fake_sink_check(&fixture.db);
+    sink_db_check(&fixture.db);
 }
 
 static void assert_moved(int32_t partition, int64_t next_offset)
 {
-    assert_int_equal(fixture.db.data.progress[partition].next_offset, next_offset);
+    assert_int_equal(fixture.db.progress[partition].old.row.next_offset, next_offset);
 }
 
 static void assert_counted(int64_t applied)
 {
-    assert_int_equal(fixture.db.data.vote_count, applied);
+    assert_int_equal(fixture.db.vote_count, applied);
     assert_int_equal(metric_value(&consume_applied) - fixture.applied_before, applied);
 }
 
@@ -204,7 +205,7 @@ static void batches_of_several_partitions_share_a_transaction(void **state)
     assert_moved(1, 2);
     assert_moved(2, 1);
     assert_moved(3, 2);
-    assert_int_equal(fixture.db.data.progress[2].leader_epoch, 3);
+    assert_int_equal(fixture.db.progress[2].old.row.leader_epoch, 3);
     fixture_close();
 }
 
@@ -249,7 +250,7 @@ static void a_claim_is_no_part_of_a_group(void **state)
     run();
     assert_all_done();
     assert_int_equal(fixture.db.commits, 3);
-    assert_int_equal(fixture.db.data.progress[3].epoch, fixture.epochs[3] + 1);
+    assert_int_equal(fixture.db.progress[3].old.row.epoch, fixture.epochs[3] + 1);
     assert_counted(2);
     fixture_close();
 }
@@ -266,7 +267,7 @@ static void dead_records_and_whole_batches_stay_alone(void **state)
     run();
     assert_all_done();
     assert_int_equal(fixture.db.commits, 4);
-    assert_int_equal(fixture.db.data.dead_count, 1);
+    assert_int_equal(fixture.db.dead_count, 1);
     assert_counted(4);
     assert_int_equal(atomic_load(&fixture.dead_logged), 1U << record_class_index("decode"));
     fixture_close();
@@ -277,7 +278,8 @@ static void a_fenced_partition_does_not_delay_the_others(void **state)
     (void)state;
     fixture_open();
     put_three();
-    fixture.db.data.progress[2].epoch++;
+    fixture.db.progress[2].now.row.epoch++;
+    sink_db_save(&fixture.db);
     run();
     assert_int_equal(fixture.returned, 3);
     assert_int_equal(fixture.jobs[0].end, JOB_DONE);
@@ -298,7 +300,7 @@ static void a_partition_with_dropped_months_does_not_delay_the_others(void **sta
     put_votes(2, 0, 11, 1);
     fixture.day_ms = 86400000;
     put_votes(3, 0, 21, 2);
-    fixture.db.data.begin_day = 20718;
+    fixture.db.begin_day = 20718;
     run();
     assert_int_equal(fixture.jobs[0].end, JOB_DONE);
     assert_int_equal(fixture.jobs[1].end, JOB_FENCED);
@@ -419,7 +421,7 @@ static int fails_at(int call, enum rc rc, bool lost)
     calls = fixture.db.faults.calls;
     if (rc == RC_FATAL) {
         assert_true(fixture.applier.failed || call > calls);
-        assert_true(call > calls || fixture.db.data.vote_count == 0);
+        assert_true(call > calls || fixture.db.vote_count == 0);
         fixture_close();
         return calls;
     }
@@ -458,8 +460,9 @@ static void a_lost_commit_is_counted_once_after_any_reassignment(void **state)
         put_three();
         fixture.db.faults = (struct sink_faults){.fail_at = commit, .rc = RC_RETRY, .lost = true};
         assert_true(applier_step(&fixture.applier, 1) > 0);
-        assert_int_equal(fixture.db.data.vote_count, 5);
-        fixture.db.data.progress[partition].epoch++;
+        assert_int_equal(fixture.db.vote_count, 5);
+        fixture.db.progress[partition].now.row.epoch++;
+        sink_db_save(&fixture.db);
         run();
         assert_int_equal(fixture.returned, 3);
         for (int32_t i = 1; i <= 3; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/apply/apply.h"
 
-#include "tests/fakes/fake_sink.h"
+#include "tests/flow/sink_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -18,8 +18,8 @@
 static const struct place place = {"votes", 1};
 
 struct fixture {
-    struct fake_sink_db db;
-    struct fake_sink fake;
+    struct sink_db db;
+    struct sink_connection fake;
     struct apply apply;
     struct batch batch;
     struct progress_row claimed;
@@ -30,7 +30,7 @@ static struct fixture fixture;
 static void fixture_open(void)
 {
     memset(&fixture, 0, sizeof(fixture));
-    fake_sink_init(&fixture.fake, &fixture.db);
+    sink_connection_init(&fixture.fake, &fixture.db);
     assert_int_equal(apply_init(&fixture.apply, &fixture.fake.ops, "me", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
     batch_init(&fixture.batch, ROWS_MAX, 100000);
@@ -97,7 +97,7 @@ static void assert_applied(size_t applied, size_t duplicates, size_t dead)
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         kept += result.dead[i];
     assert_int_equal(kept, dead);
-    fake_sink_check(&fixture.db);
+    sink_db_check(&fixture.db);
 }
 
 static void a_batch_is_logged_with_running_totals(void **state)
@@ -109,12 +109,12 @@ static void a_batch_is_logged_with_running_totals(void **state)
     put_vote(2, 3, 5, 1);
     put_vote(4, 4, 5, 0);
     assert_applied(4, 0, 0);
-    assert_int_equal(fixture.db.data.vote_count, 4);
-    assert_int_equal(fixture.db.data.votes[3].votes, 1);
-    assert_int_equal(fixture.db.data.votes[3].content_seq, 3);
-    assert_int_equal(fixture.db.data.tallies[3].votes, 1);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
-    assert_int_equal(fixture.db.data.progress[1].leader_epoch, 3);
+    assert_int_equal(fixture.db.vote_count, 4);
+    assert_int_equal(fixture.db.votes[3].vote.votes, 1);
+    assert_int_equal(fixture.db.votes[3].vote.content_seq, 3);
+    assert_int_equal(fixture.db.tallies[3].old.votes, 1);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 5);
+    assert_int_equal(fixture.db.progress[1].old.row.leader_epoch, 3);
     assert_int_equal(fixture.db.searches, 0);
     fixture_close();
 }
@@ -127,8 +127,8 @@ static void a_batch_applied_twice_counts_once(void **state)
     put(1, "5", "poison");
     assert_applied(1, 0, 1);
     assert_applied(0, 0, 0);
-    assert_int_equal(fixture.db.data.vote_count, 1);
-    assert_int_equal(fixture.db.data.dead_count, 1);
+    assert_int_equal(fixture.db.vote_count, 1);
+    assert_int_equal(fixture.db.dead_count, 1);
     fixture_close();
 }
 
@@ -140,10 +140,10 @@ static void a_poisoned_record_is_kept_and_its_neighbours_are_applied(void **stat
     put(1, "5", "poison");
     put_vote(2, 2, 5, 1);
     assert_applied(2, 0, 1);
-    assert_int_equal(fixture.db.data.dead[0].partition, 1);
-    assert_int_equal(fixture.db.data.dead[0].offset, 1);
-    assert_string_equal(fixture.db.data.dead[0].value, "poison");
-    assert_string_equal(fixture.db.data.dead[0].reason_class, "decode");
+    assert_int_equal(fixture.db.dead[0].base.partition, 1);
+    assert_int_equal(fixture.db.dead[0].base.offset, 1);
+    assert_string_equal(fixture.db.dead[0].value, "poison");
+    assert_string_equal(fixture.db.dead[0].old.reason_class, "decode");
     fixture_close();
 }
 
@@ -153,7 +153,7 @@ static void a_batch_of_poison_alone_moves_the_progress(void **state)
     fixture_open();
     put(7, "5", "poison");
     assert_applied(0, 0, 1);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 8);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 8);
     fixture_close();
 }
 
@@ -176,9 +176,9 @@ static void too_many_dead_records_stop_it_until_an_operator_decides(void **state
     put_vote(4, 2, 5, 1);
     put(5, "5", "poison");
     assert_int_equal(apply_now(&result), RC_REJECT);
-    assert_int_equal(fixture.db.data.vote_count, 1);
-    snprintf(fixture.db.data.dead[0].decision, sizeof(fixture.db.data.dead[0].decision), "dropped");
-    snprintf(fixture.db.data.dead[1].decision, sizeof(fixture.db.data.dead[1].decision), "dropped");
+    assert_int_equal(fixture.db.vote_count, 1);
+    sink_db_decide(&fixture.db, 0, "dropped");
+    sink_db_decide(&fixture.db, 1, "dropped");
     assert_applied(1, 0, 1);
     fixture_close();
 }
@@ -195,8 +195,8 @@ static void a_duplicate_of_the_log_is_left_out(void **state)
     put_vote(3, 1, 5, 1);
     put_vote(4, 4, 5, 1);
     assert_applied(2, 1, 0);
-    assert_int_equal(fixture.db.data.vote_count, 4);
-    assert_int_equal(fixture.db.data.tallies[5].seq, 4);
+    assert_int_equal(fixture.db.vote_count, 4);
+    assert_int_equal(fixture.db.tallies[5].old.seq, 4);
     fixture_close();
 }
 
@@ -220,8 +220,8 @@ static void a_batch_of_duplicates_alone_moves_the_progress(void **state)
     batch_reset(&fixture.batch, 1, 3);
     put_vote(1, 1, 5, 1);
     assert_applied(0, 1, 0);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 2);
-    assert_int_equal(fixture.db.data.tallies[5].seq, 1);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 2);
+    assert_int_equal(fixture.db.tallies[5].old.seq, 1);
     fixture_close();
 }
 
@@ -252,10 +252,11 @@ static void only_records_that_are_not_applied_yet_are_applied(void **state)
     put(1, "5", "poison");
     put_vote(2, 2, 5, 1);
     put(3, "5", "poison");
-    fixture.db.data.progress[1].next_offset = 2;
+    fixture.db.progress[1].now.row.next_offset = 2;
+    sink_db_save(&fixture.db);
     assert_applied(1, 0, 1);
-    assert_int_equal(fixture.db.data.votes[0].offset, 2);
-    assert_int_equal(fixture.db.data.dead[0].offset, 3);
+    assert_int_equal(fixture.db.votes[0].vote.offset, 2);
+    assert_int_equal(fixture.db.dead[0].base.offset, 3);
     fixture_close();
 }
 
@@ -266,8 +267,8 @@ static void assert_fenced(void)
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_FENCED);
     assert_int_equal(result.applied, 0);
-    assert_int_equal(fixture.db.data.vote_count, 0);
-    assert_false(fixture.fake.open);
+    assert_int_equal(fixture.db.vote_count, 0);
+    assert_false(fixture.fake.alone.open);
 }
 
 /* After a fail-over that lost its claim, another process has the same epoch. */
@@ -279,7 +280,8 @@ static void another_owner_with_the_same_epoch_fences_it(void **state)
     (void)state;
     fixture_open();
     put_vote(0, 1, 5, 1);
-    fixture.db.data.progress[1].epoch--;
+    fixture.db.progress[1].now.row.epoch--;
+    sink_db_save(&fixture.db);
     assert_int_equal(apply_init(&second, &fixture.fake.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&second, &place, &other, NULL), RC_OK);
     assert_int_equal(other.epoch, fixture.claimed.epoch);
@@ -299,7 +301,7 @@ static void another_owner_fences_it(void **state)
     assert_int_equal(apply_init(&zombie, &fixture.fake.ops, "other", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&zombie, &place, &other, NULL), RC_OK);
     assert_int_equal(other.epoch, fixture.claimed.epoch + 1);
-    assert_string_equal(fixture.db.data.progress[1].owner, "other");
+    assert_string_equal(fixture.db.progress[1].old.row.owner, "other");
     assert_fenced();
     apply_done(&zombie);
     fixture_close();
@@ -310,7 +312,8 @@ static void a_deleted_progress_fences_it(void **state)
     (void)state;
     fixture_open();
     put_vote(0, 1, 5, 1);
-    fixture.db.data.has_progress[1] = false;
+    fixture.db.progress[1].now.row.found = false;
+    sink_db_save(&fixture.db);
     assert_fenced();
     fixture_close();
 }
@@ -344,7 +347,7 @@ static void fails_at(int call, enum rc rc, bool lost, int *calls)
     put_everything();
     fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = rc, .lost = lost};
     first = apply_now(&result);
-    assert_false(fixture.fake.open);
+    assert_false(fixture.fake.alone.open);
     *calls = fixture.db.faults.calls;
     if (result.end == APPLY_AGAIN)
         assert_int_equal(rc, RC_REJECT);
@@ -356,13 +359,13 @@ static void fails_at(int call, enum rc rc, bool lost, int *calls)
         assert_int_equal(result.applied, 3);
     } else {
         if (!lost)
-            assert_int_equal(fixture.db.data.vote_count, 0);
+            assert_int_equal(fixture.db.vote_count, 0);
         assert_applied(3, 1, 1);
     }
-    assert_int_equal(fixture.db.data.vote_count, 3);
-    assert_int_equal(fixture.db.data.dead_count, 1);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
-    fake_sink_check(&fixture.db);
+    assert_int_equal(fixture.db.vote_count, 3);
+    assert_int_equal(fixture.db.dead_count, 1);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 5);
+    sink_db_check(&fixture.db);
     fixture_close();
 }
 
@@ -398,10 +401,10 @@ static void a_claim_may_fail_at_every_call_and_be_made_again(void **state)
             fixture_open();
             fixture.db.faults = (struct sink_faults){.fail_at = call, .rc = RC_RETRY, .lost = lost};
             assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_RETRY);
-            assert_false(fixture.fake.open);
+            assert_false(fixture.fake.alone.open);
             assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
             assert_true(row.epoch > fixture.claimed.epoch);
-            assert_int_equal(row.epoch, fixture.db.data.progress[1].epoch);
+            assert_int_equal(row.epoch, fixture.db.progress[1].old.row.epoch);
             fixture_close();
         }
     }
@@ -414,8 +417,8 @@ static void a_claim_names_the_owner_and_keeps_the_first_topic_id(void **state)
     (void)state;
     fixture_open();
     assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
-    assert_string_equal(fixture.db.data.progress[1].owner, "me");
-    assert_string_equal(fixture.db.data.progress[1].topic_id, "first");
+    assert_string_equal(fixture.db.progress[1].old.row.owner, "me");
+    assert_string_equal(fixture.db.progress[1].old.row.topic_id, "first");
     memcpy(row.topic_id, "second", 7);
     assert_int_equal(apply_claim(&fixture.apply, &place, &row, NULL), RC_OK);
     assert_string_equal(row.topic_id, "first");
@@ -430,11 +433,11 @@ static void a_batch_judged_before_its_month_was_dropped_is_not_applied(void **st
     (void)state;
     fixture_open();
     put_vote(0, 1, 5, 1);
-    fixture.db.data.begin_day = 20718;
+    fixture.db.begin_day = 20718;
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_FENCED);
-    assert_int_equal(fixture.db.data.vote_count, 0);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, OFFSET_BEGINNING);
+    assert_int_equal(fixture.db.vote_count, 0);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, OFFSET_BEGINNING);
 
     /* Claimed and judged again, it goes into dead_record, in the same transaction as the offset. */
     assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
@@ -443,8 +446,8 @@ static void a_batch_judged_before_its_month_was_dropped_is_not_applied(void **st
     fixture.batch.begin_day = fixture.claimed.begin_day;
     put_vote(0, 1, 5, 1);
     assert_applied(0, 0, 1);
-    assert_string_equal(fixture.db.data.dead[0].reason_class, "too_old");
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 1);
+    assert_string_equal(fixture.db.dead[0].old.reason_class, "too_old");
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 1);
     fixture_close();
 }
 
@@ -453,7 +456,7 @@ static void a_beginning_that_moved_behind_a_batch_lets_it_pass(void **state)
     (void)state;
     fixture_open();
     put_vote(0, 1, 5, 1);
-    fixture.db.data.begin_day = 20717;
+    fixture.db.begin_day = 20717;
     assert_applied(1, 0, 0);
     fixture_close();
 }
@@ -468,10 +471,10 @@ static void assert_totals_are_voters(void)
 {
     int64_t sums[SINK_CONTENTS] = {0};
 
-    for (size_t i = 0; i < fixture.db.data.last_count; i++)
-        sums[fixture.db.data.lasts[i].content_id] += fixture.db.data.lasts[i].voting;
+    for (size_t i = 0; i < SINK_LASTS_MAX; i++)
+        sums[fixture.db.lasts[i].old.content_id] += fixture.db.lasts[i].old.voting;
     for (size_t i = 1; i < SINK_CONTENTS; i++)
-        assert_int_equal(fixture.db.data.tallies[i].votes, sums[i]);
+        assert_int_equal(fixture.db.tallies[i].old.votes, sums[i]);
 }
 
 static void a_vote_that_repeats_the_last_one_is_stale(void **state)
@@ -493,9 +496,9 @@ static void a_vote_that_repeats_the_last_one_is_stale(void **state)
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 1);
     assert_int_equal(result.stale, 1);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 5);
-    assert_int_equal(fixture.db.data.vote_count, 2);
-    fake_sink_check(&fixture.db);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 5);
+    assert_int_equal(fixture.db.vote_count, 2);
+    sink_db_check(&fixture.db);
     assert_totals_are_voters();
     fixture_close();
 }
@@ -515,8 +518,8 @@ static void a_redelivered_event_is_no_new_vote(void **state)
     put_vote(3, 2, 5, 0);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 0);
-    assert_int_equal(fixture.db.data.vote_count, 2);
-    fake_sink_check(&fixture.db);
+    assert_int_equal(fixture.db.vote_count, 2);
+    sink_db_check(&fixture.db);
     assert_totals_are_voters();
     fixture_close();
 }
@@ -541,8 +544,8 @@ static int lasts_fail_at(int call, bool lost)
         assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.applied, 2);
     assert_int_equal(result.stale, 1);
-    assert_int_equal(fixture.db.data.vote_count, 2);
-    fake_sink_check(&fixture.db);
+    assert_int_equal(fixture.db.vote_count, 2);
+    sink_db_check(&fixture.db);
     assert_totals_are_voters();
     fixture_close();
     return calls;

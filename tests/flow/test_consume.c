@@ -16,7 +16,7 @@
 #include <string.h>
 
 static struct fake_topic topic;
-static struct fake_sink_db sink;
+static struct sink_db sink;
 static struct consume_fixture fixture;
 static int64_t now_ms;
 
@@ -49,11 +49,11 @@ static void run(int64_t ms)
 /* Everything that was put is applied, in order, once. */
 static void assert_all_applied(size_t votes)
 {
-    fake_sink_check(&sink);
-    assert_int_equal(sink.data.vote_count, votes);
+    sink_db_check(&sink);
+    assert_int_equal(sink.vote_count, votes);
     for (int i = 0; i < TOPIC_PARTITIONS; i++)
         if (topic.partitions[i].end > 0)
-            assert_int_equal(sink.data.progress[i].next_offset, topic.partitions[i].end);
+            assert_int_equal(sink.progress[i].old.row.next_offset, topic.partitions[i].end);
 }
 
 static void put_votes(int from, int count)
@@ -98,15 +98,15 @@ static void it_continues_at_the_offset_in_the_database(void **state)
     own_all();
     run(1000);
     assert_all_applied(200);
-    assert_string_equal(sink.data.progress[1].owner, "next");
-    assert_int_equal(sink.data.progress[1].epoch, 2);
+    assert_string_equal(sink.progress[1].old.row.owner, "next");
+    assert_int_equal(sink.progress[1].old.row.epoch, 2);
     consume_fixture_kill(&fixture);
 }
 
 /* The last commits are lost, and no new record comes that would show it. */
 static void a_new_connection_finds_that_the_database_has_gone_back(void **state)
 {
-    static struct sink_data copy;
+    static struct sink_db copy;
     int64_t before = metric_value(&consume_went_back);
 
     (void)state;
@@ -115,12 +115,12 @@ static void a_new_connection_finds_that_the_database_has_gone_back(void **state)
     put_votes(0, 100);
     own_all();
     run(1000);
-    copy = sink.data;
+    copy = sink;
     put_votes(100, 100);
     run(10000);
     assert_all_applied(200);
     assert_int_equal(metric_value(&consume_went_back), before);
-    sink.data = copy;
+    sink = copy;
     sink.faults.session = 2;
     run(10000);
     assert_all_applied(200);
@@ -139,9 +139,9 @@ static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
     for (int i = 0; i < 15; i++)
         topic_put_vote(&topic, i, 1, 1);
     run(250);
-    assert_int_equal(sink.data.vote_count, 10);
+    assert_int_equal(sink.vote_count, 10);
     run(500);
-    assert_int_equal(sink.data.vote_count, 15);
+    assert_int_equal(sink.vote_count, 15);
     consume_fixture_kill(&fixture);
 }
 
@@ -189,8 +189,8 @@ static void a_partition_revoked_while_its_claim_waits_is_not_claimed(void **stat
     run(1000);
     sink.faults.away = false;
     run(10000);
-    assert_false(sink.data.has_progress[1]);
-    assert_true(sink.data.has_progress[2]);
+    assert_false(sink.progress[1].old.row.found);
+    assert_true(sink.progress[2].old.row.found);
     consume_fixture_kill(&fixture);
 }
 
@@ -228,7 +228,7 @@ static void a_call_that_is_refused_for_no_vote_stops_its_partition(void **state)
     topic_put_vote(&topic, 1, 1, 1);
     sink.faults.refused_totals = true;
     run(1500);
-    assert_true(stopped_because("totals refused"));
+    assert_true(stopped_because("the total is refused"));
     assert_int_equal(metric_value(&consume_stopped), 1);
     sink.faults.refused_totals = false;
     run(20000);
@@ -253,12 +253,13 @@ static void deleted_records_stop_the_partition_until_an_operator_decides(void **
     topic.partitions[1].owner = 0;
     run(30000);
     assert_true(stopped_because("offset 50 is not there"));
-    assert_int_equal(sink.data.vote_count, 50);
-    sink.data.progress[1].next_offset = 80;
-    sink.data.progress[1].epoch++;
+    assert_int_equal(sink.vote_count, 50);
+    sink.progress[1].now.row.next_offset = 80;
+    sink.progress[1].now.row.epoch++;
+    sink_db_save(&sink);
     run(30000);
     assert_false(stopped_because(""));
-    assert_int_equal(sink.data.vote_count, 70);
+    assert_int_equal(sink.vote_count, 70);
     consume_fixture_kill(&fixture);
 }
 
@@ -276,12 +277,13 @@ static void a_topic_made_again_stops_its_partitions(void **state)
     for (int i = 50; i < 100; i++)
         topic_put_vote(&topic, i, 1, 1);
     run(30000);
-    assert_int_equal(sink.data.vote_count, 50);
-    sink.data.progress[1].topic_id[0] = '\0';
-    sink.data.progress[1].epoch++;
+    assert_int_equal(sink.vote_count, 50);
+    sink.progress[1].now.row.topic_id[0] = '\0';
+    sink.progress[1].now.row.epoch++;
+    sink_db_save(&sink);
     run(30000);
-    assert_int_equal(sink.data.vote_count, 100);
-    assert_string_equal(sink.data.progress[1].topic_id, "second");
+    assert_int_equal(sink.vote_count, 100);
+    assert_string_equal(sink.progress[1].old.row.topic_id, "second");
     consume_fixture_kill(&fixture);
 }
 
@@ -296,7 +298,7 @@ static void a_leader_epoch_that_falls_stops_the_partition(void **state)
     topic.partitions[1].owner = 0;
     run(5000);
     assert_true(stopped_because("leader epoch"));
-    assert_int_equal(sink.data.vote_count, 0);
+    assert_int_equal(sink.vote_count, 0);
     consume_fixture_kill(&fixture);
 }
 
@@ -307,10 +309,10 @@ static void it_waits_for_the_topics_id_before_it_claims(void **state)
     fixture.stream.id_unknown = true;
     own_all();
     run(3000);
-    assert_false(sink.data.has_progress[0]);
+    assert_false(sink.progress[0].old.row.found);
     fixture.stream.id_unknown = false;
     run(500);
-    assert_string_equal(sink.data.progress[0].topic_id, "first");
+    assert_string_equal(sink.progress[0].old.row.topic_id, "first");
     consume_fixture_kill(&fixture);
 }
 
@@ -371,7 +373,7 @@ static void a_seek_lost_to_the_end_of_an_idle_partition_skips_nothing(void **sta
     fixture.stream.seek_lost_ends = true;
     own_all();
     run(10000);
-    assert_int_equal(sink.data.vote_count, 100);
+    assert_int_equal(sink.vote_count, 100);
     run(10000);
     assert_all_applied(150);
     consume_fixture_kill(&fixture);
@@ -395,7 +397,7 @@ static void offsets_without_records_at_the_end_are_no_lag(void **state)
     assert_all_applied(1);
     assert_int_equal(metric_value(&consume_lag), 0);
     /* The leader epoch of a mark is not known. */
-    assert_int_equal(sink.data.progress[1].leader_epoch, -1);
+    assert_int_equal(sink.progress[1].old.row.leader_epoch, -1);
     topic_put_vote(&topic, 2, 1, 1);
     run(1000);
     assert_all_applied(2);
@@ -451,11 +453,12 @@ static void a_stale_owner_is_fenced_and_comes_back_when_it_still_holds_the_parti
     topic.partitions[1].owner = 0;
     run(500);
     /* Another process has claimed the partition and ended, and the group did not notice. */
-    sink.data.progress[1].epoch++;
+    sink.progress[1].now.row.epoch++;
+    sink_db_save(&sink);
     for (int i = 0; i < 30; i++)
         topic_put_vote(&topic, i, 1, 1);
     run(500);
-    assert_int_equal(sink.data.vote_count, 0);
+    assert_int_equal(sink.vote_count, 0);
     run(5000);
     assert_all_applied(30);
     consume_fixture_kill(&fixture);
@@ -469,18 +472,18 @@ static void a_month_dropped_while_its_partition_is_held_counts_no_late_vote(void
     topic.partitions[1].owner = 0;
     topic_put_vote(&topic, 0, 1, 1);
     run(500);
-    assert_int_equal(sink.data.vote_count, 1);
-    sink.data.begin_day = 20718;
+    assert_int_equal(sink.vote_count, 1);
+    sink.begin_day = 20718;
     /* The first event again: its event id was dropped with its row. */
-    sink.data.vote_count = 0;
+    sink_db_drop_votes(&sink);
     topic_put_vote(&topic, 0, 1, 1);
     topic_put_vote(&topic, 1, 1, 1);
     run(5000);
-    assert_int_equal(sink.data.vote_count, 0);
-    assert_int_equal(sink.data.tallies[1].votes, 1);
-    assert_int_equal(sink.data.dead_count, 2);
-    assert_string_equal(sink.data.dead[1].reason_class, "too_old");
-    assert_int_equal(sink.data.progress[1].next_offset, 3);
+    assert_int_equal(sink.vote_count, 0);
+    assert_int_equal(sink.tallies[1].old.votes, 1);
+    assert_int_equal(sink.dead_count, 2);
+    assert_string_equal(sink.dead[1].old.reason_class, "too_old");
+    assert_int_equal(sink.progress[1].old.row.next_offset, 3);
     consume_fixture_kill(&fixture);
 }
 

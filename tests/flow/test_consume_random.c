@@ -7,7 +7,6 @@
 
 #include "common/log.h"
 #include "consumer/held/vote_task.h"
-#include "tests/fakes/fake_dead.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -31,7 +30,7 @@
 #endif
 
 static struct fake_topic topic;
-static struct fake_sink_db sink;
+static struct sink_db sink;
 static struct consume_fixture fixtures[MEMBERS];
 static uint64_t rng_state;
 static int64_t now_ms;
@@ -40,8 +39,8 @@ static int poisons; /* dead records to come */
 static int born;    /* processes started so far */
 static int refused; /* the byte that the events end with which the database refuses; 0: none */
 static bool refuses;
-static struct fake_sink lane_sink;
-static struct fake_dead lane_dead;
+static struct sink_connection lane_sink;
+static struct sink_dead_store lane_dead;
 
 static unsigned random_below(unsigned below)
 {
@@ -143,7 +142,7 @@ static atomic_llong far_lease = INT64_MAX;
 static void replay(int content)
 {
     const struct vote_work work = {.sink = &lane_sink.ops,
-                                   .store = &lane_dead.store,
+                                   .store = &lane_dead.ops,
                                    .now_ms = lane_now_ms,
                                    .until_ms = INT64_MAX,
                                    .lease_until_ms = &far_lease};
@@ -169,12 +168,12 @@ static size_t count_dead(bool held)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < sink.data.dead_count; i++) {
-        const struct sink_dead *row = &sink.data.dead[i];
-        bool is_held =
-            strcmp(row->reason_class, "refused") == 0 || strcmp(row->reason_class, "behind") == 0;
+    for (size_t i = 0; i < sink.dead_count; i++) {
+        const struct sink_dead *row = &sink.dead[i];
+        bool is_held = strcmp(row->old.reason_class, "refused") == 0 ||
+                       strcmp(row->old.reason_class, "behind") == 0;
 
-        count += row->decision[0] == '\0' && is_held == held;
+        count += row->old.decision[0] == '\0' && is_held == held;
     }
     return count;
 }
@@ -196,7 +195,7 @@ static bool all_applied(void)
 
         while (last > 0 && from->records[last - 1].hole)
             last--;
-        if (last > 0 && sink.data.progress[i].next_offset < last)
+        if (last > 0 && sink.progress[i].old.row.next_offset < last)
             return false;
     }
     return true;
@@ -223,8 +222,8 @@ static void check_order(void)
 {
     int64_t last[SINK_CONTENTS] = {0};
 
-    for (size_t i = 0; i < sink.data.vote_count; i++) {
-        const struct vote_event *event = &sink.data.votes[i].event;
+    for (size_t i = 0; i < sink.vote_count; i++) {
+        const struct vote_event *event = &sink.votes[i].vote.event;
         char text[ID_TEXT_SIZE];
         int64_t number;
 
@@ -254,8 +253,8 @@ static size_t live(uint64_t seed)
     events = poisons = born = 0;
     fake_topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
-    fake_sink_init(&lane_sink, &sink);
-    fake_dead_init(&lane_dead, &lane_sink);
+    sink_connection_init(&lane_sink, &sink);
+    sink_dead_store_init(&lane_dead, &lane_sink);
     refused = 0;
     for (int i = 0; i < MEMBERS; i++)
         start_member(i);
@@ -271,11 +270,11 @@ static size_t live(uint64_t seed)
     }
     settle();
     settle_held();
-    fake_sink_check(&sink);
+    sink_db_check(&sink);
     check_order();
-    assert_int_equal(sink.data.vote_count, events);
+    assert_int_equal(sink.vote_count, events);
     assert_int_equal(count_dead(false), poisons);
-    held = sink.data.dead_count - (size_t)poisons;
+    held = sink.dead_count - (size_t)poisons;
     for (int i = 0; i < MEMBERS; i++)
         consume_fixture_kill(&fixtures[i]);
     return held;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/dead/dead.h"
 
-#include "tests/fakes/fake_dead.h"
-#include "tests/fakes/fake_sink.h"
+#include "tests/flow/sink_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -17,9 +16,9 @@
 #define STEPS_MAX 2000
 
 struct fixture {
-    struct fake_sink_db db;
-    struct fake_sink sink;
-    struct fake_dead fake;
+    struct sink_db db;
+    struct sink_connection sink;
+    struct sink_dead_store store;
     struct dead_filter filter;
     struct dead_config config;
     struct dead dead;
@@ -35,7 +34,7 @@ static void on_result(void *ctx, const struct dead_result *result)
 {
     (void)ctx;
     fixture.outcomes[result->outcome]++;
-    assert_false(fixture.sink.open);
+    assert_false(fixture.sink.alone.open);
     if (result->outcome != DEAD_OUTCOME_STAYS && result->outcome != DEAD_OUTCOME_WAITS)
         return;
     fixture.last = *result;
@@ -45,12 +44,13 @@ static void on_result(void *ctx, const struct dead_result *result)
 static void fixture_open(void)
 {
     memset(&fixture, 0, sizeof(fixture));
-    fake_sink_init(&fixture.sink, &fixture.db);
-    fake_dead_init(&fixture.fake, &fixture.sink);
+    sink_connection_init(&fixture.sink, &fixture.db);
+    sink_dead_store_init(&fixture.store, &fixture.sink);
     fixture.filter.ids = fixture.ids;
+    fixture.filter.partition = DEAD_NUMBER_ANY;
     fixture.config = (struct dead_config){
         .sink = &fixture.sink.ops,
-        .store = &fixture.fake.store,
+        .store = &fixture.store.ops,
         .filter = &fixture.filter,
         .on_result = on_result,
     };
@@ -58,16 +58,10 @@ static void fixture_open(void)
 
 static struct sink_dead *put(int64_t offset, const char *key, const char *value)
 {
-    struct sink_dead *row = &fixture.db.data.dead[fixture.db.data.dead_count++];
+    struct sink_dead *row = sink_db_add_dead(&fixture.db, 0, offset, key, value, "decode");
 
-    assert_true(fixture.db.data.dead_count <= SINK_DEAD_MAX);
-    *row = (struct sink_dead){.id = (int64_t)fixture.db.data.dead_count, .offset = offset};
-    row->has_key = key != NULL;
-    row->has_value = value != NULL;
-    snprintf(row->key, sizeof(row->key), "%s", key ? key : "");
-    snprintf(row->value, sizeof(row->value), "%s", value ? value : "");
-    snprintf(row->reason_class, sizeof(row->reason_class), "decode");
-    snprintf(row->reason, sizeof(row->reason), "of old");
+    snprintf(row->now.reason, sizeof(row->now.reason), "of old");
+    sink_db_save(&fixture.db);
     return row;
 }
 
@@ -101,8 +95,8 @@ static enum rc work(void)
     for (int i = 0; more && (rc == RC_OK || rc == RC_RETRY); i++) {
         assert_true(i < STEPS_MAX);
         rc = dead_step(&fixture.dead, &more, &err);
-        assert_false(fixture.sink.open);
-        fake_sink_check(&fixture.db);
+        assert_false(fixture.sink.alone.open);
+        sink_db_check(&fixture.db);
     }
     dead_done(&fixture.dead);
     return rc;
@@ -118,7 +112,7 @@ static void assert_outcomes(int applied, int duplicates, int stay, int wait)
 
 static const struct sink_dead *row_of(int64_t id)
 {
-    return &fixture.db.data.dead[id - 1];
+    return &fixture.db.dead[id - 1];
 }
 
 static void votes_are_applied_in_the_order_of_their_places(void **state)
@@ -128,14 +122,14 @@ static void votes_are_applied_in_the_order_of_their_places(void **state)
     put_vote(9, 3, 5);
     put_vote(4, 1, 5);
     put_vote(7, 2, 6);
-    put_vote(1, 4, 5)->partition = 1;
+    put_vote(1, 4, 5)->base.partition = 1;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(4, 0, 0, 0);
-    assert_int_equal(fixture.db.data.vote_count, 4);
+    assert_int_equal(fixture.db.vote_count, 4);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(fixture.db.data.votes[i].event.event_id.bytes[15], i + 1);
-    assert_int_equal(fixture.db.data.tallies[5].votes, 3);
-    assert_string_equal(row_of(1)->decision, "applied");
+        assert_int_equal(fixture.db.votes[i].vote.event.event_id.bytes[15], i + 1);
+    assert_int_equal(fixture.db.tallies[5].old.votes, 3);
+    assert_string_equal(row_of(1)->old.decision, "applied");
 }
 
 static void a_second_replay_finds_nothing(void **state)
@@ -146,7 +140,7 @@ static void a_second_replay_finds_nothing(void **state)
     assert_int_equal(work(), RC_OK);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
-    assert_int_equal(fixture.db.data.vote_count, 1);
+    assert_int_equal(fixture.db.vote_count, 1);
 }
 
 static void an_event_that_is_in_the_log_is_done(void **state)
@@ -160,9 +154,9 @@ static void an_event_that_is_in_the_log_is_done(void **state)
     put_vote(4, 2, 5);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(2, 2, 0, 0);
-    assert_string_equal(row_of(2)->decision, "duplicate");
-    assert_string_equal(row_of(3)->decision, "applied");
-    assert_string_equal(row_of(4)->decision, "duplicate");
+    assert_string_equal(row_of(2)->old.decision, "duplicate");
+    assert_string_equal(row_of(3)->old.decision, "applied");
+    assert_string_equal(row_of(4)->old.decision, "duplicate");
 }
 
 static void a_record_that_still_cannot_be_applied_stays_with_its_new_reason(void **state)
@@ -174,11 +168,11 @@ static void a_record_that_still_cannot_be_applied_stays_with_its_new_reason(void
     put_vote(3, 1, 7);
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 2, 0);
-    assert_string_equal(row_of(1)->decision, "");
-    assert_string_equal(row_of(1)->reason_class, "decode");
-    assert_non_null(strstr(row_of(1)->reason, "not JSON"));
-    assert_string_equal(row_of(2)->reason_class, "tombstone");
-    assert_string_equal(fixture.reason, row_of(2)->reason);
+    assert_string_equal(row_of(1)->old.decision, "");
+    assert_string_equal(row_of(1)->old.reason_class, "decode");
+    assert_non_null(strstr(row_of(1)->old.reason, "not JSON"));
+    assert_string_equal(row_of(2)->old.reason_class, "tombstone");
+    assert_string_equal(fixture.reason, row_of(2)->old.reason);
     fixture.db.faults.calls = 0;
     assert_int_equal(work(), RC_OK);
     /* begin, the log's beginning, page, commit, and the same for the end: the reasons are not
@@ -194,12 +188,12 @@ static void later_records_of_its_key_stay_behind_it(void **state)
     put(2, "5", "poison");
     put_vote(3, 2, 5);
     put_vote(4, 3, 6);
-    put_vote(5, 4, 5)->partition = 1;
+    put_vote(5, 4, 5)->base.partition = 1;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(3, 0, 1, 1);
     assert_int_equal(fixture.last.id, 3);
     assert_int_equal(fixture.last.behind, 2);
-    assert_string_equal(row_of(3)->reason, "of old");
+    assert_string_equal(row_of(3)->old.reason, "of old");
 }
 
 static void a_key_waits_over_many_pages(void **state)
@@ -232,7 +226,7 @@ static void an_older_record_that_was_not_chosen_holds_its_key(void **state)
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 1);
     assert_int_equal(fixture.last.behind, 1);
-    assert_string_equal(row_of(1)->decision, "");
+    assert_string_equal(row_of(1)->old.decision, "");
 }
 
 static void records_without_a_key_have_no_order(void **state)
@@ -253,7 +247,7 @@ static void a_key_of_another_content_is_refused_unless_an_operator_allows_it(voi
     snprintf(put_vote(1, 1, 5)->key, 16, "other");
     assert_int_equal(work(), RC_OK);
     assert_outcomes(0, 0, 1, 0);
-    assert_string_equal(row_of(1)->reason_class, "key");
+    assert_string_equal(row_of(1)->old.reason_class, "key");
     fixture.config.rule = RECORD_ANY_KEY;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 1, 0);
@@ -274,7 +268,7 @@ static void replaced_bytes_are_applied_instead(void **state)
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
     assert_string_equal(row_of(1)->value, "poison");
-    assert_string_equal(row_of(1)->mended_value, value);
+    assert_string_equal(row_of(1)->old.mended_value, value);
 }
 
 static void a_repeated_vote_is_stale_where_events_need_not_be_changes(void **state)
@@ -287,8 +281,8 @@ static void a_repeated_vote_is_stale_where_events_need_not_be_changes(void **sta
     assert_int_equal(work(), RC_OK);
     assert_outcomes(1, 0, 0, 0);
     assert_int_equal(fixture.outcomes[DEAD_OUTCOME_STALE], 1);
-    assert_string_equal(row_of(2)->decision, "stale");
-    assert_int_equal(fixture.db.data.tallies[5].votes, 1);
+    assert_string_equal(row_of(2)->old.decision, "stale");
+    assert_int_equal(fixture.db.tallies[5].old.votes, 1);
 }
 
 static void a_vote_from_before_the_log_begins_stays(void **state)
@@ -296,10 +290,10 @@ static void a_vote_from_before_the_log_begins_stays(void **state)
     (void)state;
     fixture_open();
     put_vote(1, 1, 5);
-    fixture.db.data.begin_day = 20718;
+    fixture.db.begin_day = 20718;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(0, 0, 1, 0);
-    assert_string_equal(row_of(1)->reason_class, "too_old");
+    assert_string_equal(row_of(1)->old.reason_class, "too_old");
 }
 
 static void no_more_than_so_many_are_taken(void **state)
@@ -329,14 +323,15 @@ static void a_drop_takes_the_chosen_records_and_no_others(void **state)
     (void)state;
     fixture_open();
     for (int i = 0; i < 2 * DEAD_PAGE_ROWS + 1; i++)
-        snprintf(put_vote(i, i + 1, 5)->reason_class, 16, i % 2 ? "key" : "rule");
+        snprintf(put_vote(i, i + 1, 5)->now.reason_class, 16, i % 2 ? "key" : "rule");
+    sink_db_save(&fixture.db);
     fixture.config.drop = true;
     fixture.filter.reason_class = "rule";
     assert_int_equal(work(), RC_OK);
     assert_int_equal(fixture.outcomes[DEAD_OUTCOME_DROPPED], DEAD_PAGE_ROWS + 1);
-    assert_string_equal(row_of(1)->decision, "dropped");
-    assert_string_equal(row_of(2)->decision, "");
-    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_string_equal(row_of(1)->old.decision, "dropped");
+    assert_string_equal(row_of(2)->old.decision, "");
+    assert_int_equal(fixture.db.vote_count, 0);
 }
 
 static void a_vote_that_the_database_refuses_stays_alone(void **state)
@@ -348,8 +343,8 @@ static void a_vote_that_the_database_refuses_stays_alone(void **state)
     fixture.db.faults.refused = 3;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(15, 0, 1, 4);
-    assert_string_equal(row_of(3)->reason_class, "refused");
-    assert_string_equal(row_of(3)->reason, "content refused");
+    assert_string_equal(row_of(3)->old.reason_class, "refused");
+    assert_string_equal(row_of(3)->old.reason, "the log does not take it");
     fixture.db.faults.refused = 0;
     assert_int_equal(work(), RC_OK);
     assert_outcomes(20, 0, 1, 4);
@@ -373,7 +368,7 @@ static void fails_at(int call, bool lost, int *calls)
     assert_int_equal(work(), RC_OK);
     *calls = fixture.db.faults.calls;
     assert_outcomes(2, 1, 1, 1);
-    assert_int_equal(fixture.db.data.vote_count, 2);
+    assert_int_equal(fixture.db.vote_count, 2);
 }
 
 static void every_call_may_fail_and_be_made_again(void **state)
@@ -408,11 +403,11 @@ static void a_replay_that_was_killed_is_finished_by_the_next(void **state)
             work();
             fixture.db.faults = (struct sink_faults){0};
             assert_int_equal(work(), RC_OK);
-            assert_int_equal(fixture.db.data.vote_count, 2);
-            assert_string_equal(row_of(1)->decision, "applied");
-            assert_string_equal(row_of(3)->decision, "duplicate");
-            assert_string_equal(row_of(4)->decision, "");
-            assert_string_equal(row_of(5)->decision, "applied");
+            assert_int_equal(fixture.db.vote_count, 2);
+            assert_string_equal(row_of(1)->old.decision, "applied");
+            assert_string_equal(row_of(3)->old.decision, "duplicate");
+            assert_string_equal(row_of(4)->old.decision, "");
+            assert_string_equal(row_of(5)->old.decision, "applied");
         }
 }
 

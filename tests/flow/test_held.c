@@ -3,8 +3,8 @@
 #include "consumer/held/held.h"
 
 #include "consumer/apply/apply.h"
-#include "tests/fakes/fake_sink.h"
 #include "tests/flow/consume_fixture.h"
+#include "tests/flow/sink_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -20,8 +20,8 @@
 static const struct place place = {"votes", 1};
 
 struct fixture {
-    struct fake_sink_db db;
-    struct fake_sink fake;
+    struct sink_db db;
+    struct sink_connection fake;
     struct apply apply;
     struct batch batch;
     struct progress_row claimed;
@@ -32,7 +32,7 @@ static struct fixture fixture;
 static void fixture_open(void)
 {
     memset(&fixture, 0, sizeof(fixture));
-    fake_sink_init(&fixture.fake, &fixture.db);
+    sink_connection_init(&fixture.fake, &fixture.db);
     assert_int_equal(apply_init(&fixture.apply, &fixture.fake.ops, "me", ROWS_MAX, NULL), RC_OK);
     assert_int_equal(apply_claim(&fixture.apply, &place, &fixture.claimed, NULL), RC_OK);
     batch_init(&fixture.batch, ROWS_MAX, 100000);
@@ -99,15 +99,15 @@ static void assert_applied(size_t applied, size_t duplicates, size_t dead)
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         kept += result.dead[i];
     assert_int_equal(kept, dead);
-    fake_sink_check(&fixture.db);
+    sink_db_check(&fixture.db);
 }
 
 static const struct sink_dead *kept(size_t index, const char *reason_class, int64_t offset)
 {
-    const struct sink_dead *dead = &fixture.db.data.dead[index];
+    const struct sink_dead *dead = &fixture.db.dead[index];
 
-    assert_string_equal(dead->reason_class, reason_class);
-    assert_int_equal(dead->offset, offset);
+    assert_string_equal(dead->old.reason_class, reason_class);
+    assert_int_equal(dead->base.offset, offset);
     return dead;
 }
 
@@ -130,11 +130,11 @@ static void a_refused_vote_is_kept_and_its_content_waits_behind_it(void **state)
     fixture_open();
     put_refused();
     assert_applied(3, 0, 3);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 6);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 6);
     kept(0, "decode", 3);
-    assert_string_equal(kept(1, "refused", 1)->reason, "event refused");
-    assert_non_null(strstr(fixture.db.data.dead[1].value, "\"voting\":0"));
-    assert_string_equal(fixture.db.data.dead[1].key, "5");
+    assert_string_equal(kept(1, "refused", 1)->old.reason, "the log does not take it");
+    assert_non_null(strstr(fixture.db.dead[1].value, "\"voting\":0"));
+    assert_string_equal(fixture.db.dead[1].key, "5");
     assert_string_equal(kept(2, "behind", 4)->key, "5");
     fixture_close();
 }
@@ -161,7 +161,7 @@ static void held_contents_are_known_to_the_next_claim_and_stay_held(void **state
     kept(3, "behind", 6);
     /* An operator decides on all of them: the next vote of the content is applied. */
     for (size_t i = 1; i < 4; i++)
-        snprintf(fixture.db.data.dead[i].decision, sizeof(fixture.db.data.dead[i].decision), "x");
+        sink_db_decide(&fixture.db, i, "x");
     batch_reset(&fixture.batch, 8, 3);
     fixture.batch.whole = true;
     put_vote(8, 8, 5, 1);
@@ -184,9 +184,9 @@ static void a_refused_vote_needs_a_whole_batch(void **state)
     put_vote(1, 2, 6, 1);
     assert_int_equal(apply_now(&result), RC_OK);
     assert_int_equal(result.end, APPLY_AGAIN);
-    assert_int_equal(fixture.db.data.vote_count, 0);
-    assert_int_equal(fixture.db.data.dead_count, 0);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, OFFSET_BEGINNING);
+    assert_int_equal(fixture.db.vote_count, 0);
+    assert_int_equal(fixture.db.dead_count, 0);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, OFFSET_BEGINNING);
     fixture_close();
 }
 
@@ -219,7 +219,7 @@ static void refused_fails_at(int call, enum rc rc, bool lost, int *calls)
     fixture.db.faults.rc = rc;
     fixture.db.faults.lost = lost;
     (void)apply_now(&result);
-    assert_false(fixture.fake.open);
+    assert_false(fixture.fake.alone.open);
     *calls = fixture.db.faults.calls;
     if (result.end != APPLY_DONE || result.applied == 0) {
         enum rc again = apply_now(&result);
@@ -227,12 +227,12 @@ static void refused_fails_at(int call, enum rc rc, bool lost, int *calls)
         assert_int_equal(again, RC_OK);
     }
     assert_int_equal(result.applied, 3);
-    assert_int_equal(fixture.db.data.vote_count, 3);
-    assert_int_equal(fixture.db.data.dead_count, 3);
+    assert_int_equal(fixture.db.vote_count, 3);
+    assert_int_equal(fixture.db.dead_count, 3);
     kept(1, "refused", 1);
     kept(2, "behind", 4);
-    assert_int_equal(fixture.db.data.progress[1].next_offset, 6);
-    fake_sink_check(&fixture.db);
+    assert_int_equal(fixture.db.progress[1].old.row.next_offset, 6);
+    sink_db_check(&fixture.db);
     fixture_close();
 }
 
@@ -251,7 +251,7 @@ static void with_a_refused_vote_every_call_may_fail(void **state)
 static const struct fixture_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
 
 static struct fake_topic topic;
-static struct fake_sink_db sink;
+static struct sink_db sink;
 static struct consume_fixture consumer;
 static int64_t now_ms = 1000;
 
@@ -270,8 +270,8 @@ static size_t count_held(const char *reason_class)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < sink.data.dead_count; i++)
-        count += strcmp(sink.data.dead[i].reason_class, reason_class) == 0;
+    for (size_t i = 0; i < sink.dead_count; i++)
+        count += strcmp(sink.dead[i].old.reason_class, reason_class) == 0;
     return count;
 }
 
@@ -289,8 +289,8 @@ static void a_refused_vote_holds_only_its_content(void **state)
         topic_put_vote(&topic, i, i % 3 == 0 ? 1 : 5, 1);
     run(1500);
     assert_false(condition_read(&consumer.fetch.partitions, NULL));
-    assert_int_equal(sink.data.tallies[5].seq, 30);
-    assert_int_equal(sink.data.tallies[1].seq, 0);
+    assert_int_equal(sink.tallies[5].old.seq, 30);
+    assert_int_equal(sink.tallies[1].old.seq, 0);
     assert_int_equal(count_held("refused"), 1);
     assert_int_equal(count_held("behind"), 14);
     /* The cause has ended, and the order stays, also for the next reader of the partition. */
@@ -304,18 +304,18 @@ static void a_refused_vote_holds_only_its_content(void **state)
     topic_put_vote(&topic, 102, 5, 1);
     run(1000);
     assert_int_equal(count_held("behind"), 16);
-    assert_int_equal(sink.data.tallies[5].seq, 31);
+    assert_int_equal(sink.tallies[5].old.seq, 31);
     /* Nothing is held any more: the content continues, and after a while the records are not kept
      * whole. */
-    for (size_t i = 0; i < sink.data.dead_count; i++)
-        snprintf(sink.data.dead[i].decision, sizeof(sink.data.dead[i].decision), "applied");
+    for (size_t i = 0; i < sink.dead_count; i++)
+        sink_db_decide(&sink, i, "applied");
     for (int i = 200; i < 220; i++) {
         topic_put_vote(&topic, i, i % 2 == 0 ? 1 : 5, 1);
         run(100);
     }
     run(1000);
-    fake_sink_check(&sink);
-    assert_int_equal(sink.data.vote_count, 31 + 20);
+    sink_db_check(&sink);
+    assert_int_equal(sink.vote_count, 31 + 20);
     for (size_t i = 0; i < consumer.fetch.part_count; i++)
         assert_false(consumer.fetch.parts[i]->whole);
     consume_fixture_kill(&consumer);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/held/vote_task.h"
 
-#include "tests/fakes/fake_dead.h"
-#include "tests/fakes/fake_sink.h"
+#include "tests/flow/sink_fixture.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -16,9 +15,9 @@
 #define OPTIONS_KEY "{\"dead\":{\"group\":\"g\",\"topic\":\"votes\",\"partition\":1,\"key\":\"5\"}}"
 
 static struct {
-    struct fake_sink_db db;
-    struct fake_sink sink;
-    struct fake_dead fake;
+    struct sink_db db;
+    struct sink_connection sink;
+    struct sink_dead_store store;
     struct vote_work work;
     struct attempt_result attempt;
 } fixture;
@@ -36,15 +35,16 @@ static void fixture_open(void)
 {
     memset(&fixture, 0, sizeof(fixture));
     clock_ms = 0;
-    fake_sink_init(&fixture.sink, &fixture.db);
-    fake_dead_init(&fixture.fake, &fixture.sink);
+    sink_connection_init(&fixture.sink, &fixture.db);
+    sink_dead_store_init(&fixture.store, &fixture.sink);
     atomic_store(&lease_until_ms, 1000000);
     fixture.work = (struct vote_work){.sink = &fixture.sink.ops,
-                                      .store = &fixture.fake.store,
+                                      .store = &fixture.store.ops,
                                       .now_ms = now_ms,
                                       .until_ms = 1000000,
                                       .lease_until_ms = &lease_until_ms};
-    fixture.db.data.has_progress[1] = true;
+    fixture.db.progress[1].now.row.found = true;
+    sink_db_save(&fixture.db);
 }
 
 static void vote_print(char *value, size_t size, int event, int content, int voting)
@@ -57,16 +57,10 @@ static void vote_print(char *value, size_t size, int event, int content, int vot
 
 static void put(int64_t offset, const char *reason_class, int content, const char *value)
 {
-    struct sink_dead *row = &fixture.db.data.dead[fixture.db.data.dead_count++];
+    char key[16];
 
-    *row = (struct sink_dead){.id = (int64_t)fixture.db.data.dead_count,
-                              .partition = 1,
-                              .offset = offset,
-                              .has_key = true,
-                              .has_value = true};
-    snprintf(row->key, sizeof(row->key), "%d", content);
-    snprintf(row->value, sizeof(row->value), "%s", value);
-    snprintf(row->reason_class, sizeof(row->reason_class), "%s", reason_class);
+    snprintf(key, sizeof(key), "%d", content);
+    sink_db_add_dead(&fixture.db, 1, offset, key, value, reason_class);
 }
 
 static void put_vote(int64_t offset, const char *reason_class, int event, int content)
@@ -85,8 +79,8 @@ static enum attempt_end replay(const char *text)
     assert_int_equal(vote_options_read(&options, text, &err), RC_OK);
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
     vote_work_replay(&fixture.work, &options, &fixture.attempt);
-    assert_false(fixture.sink.open);
-    fake_sink_check(&fixture.db);
+    assert_false(fixture.sink.alone.open);
+    sink_db_check(&fixture.db);
     return fixture.attempt.end;
 }
 
@@ -97,14 +91,14 @@ static enum attempt_end apply(int event, int content)
     vote_print(value, sizeof(value), event, content, 1);
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
     vote_work_apply(&fixture.work, value, strlen(value), &fixture.attempt);
-    assert_false(fixture.sink.open);
-    fake_sink_check(&fixture.db);
+    assert_false(fixture.sink.alone.open);
+    sink_db_check(&fixture.db);
     return fixture.attempt.end;
 }
 
 static const char *decision(int64_t id)
 {
-    return fixture.db.data.dead[id - 1].decision;
+    return fixture.db.dead[id - 1].old.decision;
 }
 
 /* A record that can never be applied, held records of its key behind it, and of another key. */
@@ -123,16 +117,16 @@ static void held_records_of_a_key_are_applied_in_order_and_no_others(void **stat
     fixture_open();
     put_held();
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(fixture.db.data.vote_count, 3);
+    assert_int_equal(fixture.db.vote_count, 3);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(fixture.db.data.votes[i].event.content_id, 5);
-    assert_int_equal(fixture.db.data.votes[0].offset, 2);
-    assert_int_equal(fixture.db.data.votes[2].offset, 5);
+        assert_int_equal(fixture.db.votes[i].vote.event.content_id, 5);
+    assert_int_equal(fixture.db.votes[0].vote.offset, 2);
+    assert_int_equal(fixture.db.votes[2].vote.offset, 5);
     assert_string_equal(decision(1), "");
     assert_string_equal(decision(3), "");
     /* Done twice it is as good as once. */
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(fixture.db.data.vote_count, 3);
+    assert_int_equal(fixture.db.vote_count, 3);
 }
 
 static void a_record_that_is_still_refused_holds_its_key_until_another_attempt(void **state)
@@ -143,15 +137,15 @@ static void a_record_that_is_still_refused_holds_its_key_until_another_attempt(v
     fixture.db.faults.refused_event = 3;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_FAILED);
     assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
-    assert_non_null(strstr(fixture.attempt.err.text, "event refused"));
+    assert_non_null(strstr(fixture.attempt.err.text, "the log does not take it"));
     assert_string_equal(decision(2), "applied");
     assert_string_equal(decision(4), "");
     assert_string_equal(decision(5), "");
-    assert_string_equal(fixture.db.data.dead[3].reason_class, "refused");
+    assert_string_equal(fixture.db.dead[3].old.reason_class, "refused");
     fixture.db.faults.refused_event = 0;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_int_equal(fixture.db.data.vote_count, 3);
-    assert_int_equal(fixture.db.data.votes[2].offset, 5);
+    assert_int_equal(fixture.db.vote_count, 3);
+    assert_int_equal(fixture.db.votes[2].vote.offset, 5);
 }
 
 /* 2026-09-21 is day 20717. */
@@ -160,12 +154,12 @@ static void a_record_that_can_never_be_applied_is_passed(void **state)
     (void)state;
     fixture_open();
     put_held();
-    snprintf(fixture.db.data.dead[1].value, sizeof(fixture.db.data.dead[1].value),
+    snprintf(fixture.db.dead[1].value, sizeof(fixture.db.dead[1].value),
              "{\"eventId\":\"00000000-0000-7000-8000-000000000001\",\"voterId\":1,"
              "\"contentId\":5,\"voting\":1,\"occurredAt\":1780000000000}");
-    fixture.db.data.begin_day = 20717;
+    fixture.db.begin_day = 20717;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
-    assert_string_equal(fixture.db.data.dead[1].reason_class, "too_old");
+    assert_string_equal(fixture.db.dead[1].old.reason_class, "too_old");
     assert_string_equal(decision(4), "applied");
     assert_string_equal(decision(5), "applied");
 }
@@ -201,7 +195,7 @@ static void a_replay_may_end_at_every_call_and_be_done_again(void **state)
             assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
             assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
             calls = fixture.db.faults.calls - call;
-            assert_int_equal(fixture.db.data.vote_count, 3);
+            assert_int_equal(fixture.db.vote_count, 3);
             assert_string_equal(decision(5), "applied");
         }
         assert_in_range(calls, 1, 40);
@@ -225,7 +219,7 @@ static void it_ends_by_its_time_its_lease_and_the_stop(void **state)
     atomic_init(&stop.requested, true);
     fixture.work.stop = &stop;
     assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_CUT);
-    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_int_equal(fixture.db.vote_count, 0);
 }
 
 static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
@@ -241,8 +235,8 @@ static void a_vote_is_applied_once_however_often_it_is_tried(void **state)
                 assert_int_equal(apply(1, 5), ATTEMPT_DONE);
             fixture.db.faults.fail_at = 0;
             assert_int_equal(apply(1, 5), ATTEMPT_DONE);
-            assert_int_equal(fixture.db.data.vote_count, 1);
-            assert_int_equal(fixture.db.data.tallies[5].votes, 1);
+            assert_int_equal(fixture.db.vote_count, 1);
+            assert_int_equal(fixture.db.tallies[5].old.votes, 1);
         }
     }
 }
@@ -255,13 +249,13 @@ static void a_vote_that_is_refused_is_tried_again_and_a_bad_one_is_not(void **st
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);
     assert_int_equal(fixture.attempt.fault, FAULT_CLASS_TRANSIENT);
     fixture.db.faults.refused = 0;
-    fixture.db.data.begin_day = 20718;
+    fixture.db.begin_day = 20718;
     assert_int_equal(apply(1, 5), ATTEMPT_REJECTED);
-    fixture.db.data.begin_day = 0;
+    fixture.db.begin_day = 0;
     memset(&fixture.attempt, 0, sizeof(fixture.attempt));
     vote_work_apply(&fixture.work, "poison", 6, &fixture.attempt);
     assert_int_equal(fixture.attempt.end, ATTEMPT_REJECTED);
-    assert_int_equal(fixture.db.data.vote_count, 0);
+    assert_int_equal(fixture.db.vote_count, 0);
     fixture.db.faults.fail_at = fixture.db.faults.calls + 1;
     fixture.db.faults.rc = RC_FATAL;
     assert_int_equal(apply(1, 5), ATTEMPT_FAILED);

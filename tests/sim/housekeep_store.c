@@ -31,7 +31,7 @@ static size_t row_count(void *ctx)
 static bool read_row(void *ctx, size_t n, struct fake_log_row *row)
 {
     const struct sim *sim = ctx;
-    const struct sink_vote *vote = &sim->sink->votes[n];
+    const struct fake_vote *vote = &sim->sink->votes[n].base;
 
     if (!vote->old_found)
         return false;
@@ -39,8 +39,8 @@ static bool read_row(void *ctx, size_t n, struct fake_log_row *row)
         .id = vote->id,
         .day = vote->day,
         .content_id = sim->events[n].key,
-        .seq = vote->seq,
-        .votes = vote->votes,
+        .seq = vote->vote.content_seq,
+        .votes = vote->vote.votes,
         .voting = sim->events[n].voting == 1,
     };
     return true;
@@ -104,13 +104,13 @@ static void drop_rows(struct sim *sim, const struct fake_days *days)
     for (size_t i = 0; i < sim->event_count; i++) {
         struct sink_vote *vote = &sim->sink->votes[i];
 
-        if (!vote->old_found || vote->day < days->from || vote->day >= days->until)
+        if (!vote->base.old_found || vote->base.day < days->from || vote->base.day >= days->until)
             continue;
         if (vote->folded == 0)
             sim_fail(sim, sim->events[i].key,
                      "lost: event %zu is dropped with its month, and vote_base does not have it",
                      i);
-        vote->now_found = vote->old_found = false;
+        vote->base.now_found = vote->base.old_found = false;
         vote->dropped = true;
         sim_tell(sim, "sink", sim->events[i].key, "event %lld is dropped with its month",
                  (int64_t)i, 0, 0);

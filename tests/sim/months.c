@@ -38,7 +38,6 @@ void months_begin_run(struct months *months, struct sim *sim)
     parts_make(&months->tables.parts_now, SIM_WALL_MS / MS_PER_DAY,
                sim->plan.replayers == 0 || sim_chance(sim, 500));
     months->tables.parts_old = months->tables.parts_now;
-    months->next_id = 1;
     months->rules = (struct housekeep_rules){
         .months_ahead = sim_between(sim, 1, 3),
         .keep_months = sim_between(sim, 1, 2),
@@ -97,20 +96,15 @@ bool months_have(const struct sim *sim, int64_t day)
     return sim->plan.housekeepers == 0 || day < parts->parts[parts->count - 1].limit_day;
 }
 
-int64_t months_next_id(struct sim *sim)
-{
-    return sim->months->next_id++;
-}
-
 void months_check_logged(struct sim *sim, size_t event)
 {
     const struct sink_vote *vote = &sim->sink->votes[event];
     int64_t begin_day = sim->months->tables.old.state.begin_day;
 
-    if (sim->plan.housekeepers > 0 && vote->day < begin_day)
+    if (sim->plan.housekeepers > 0 && vote->base.day < begin_day)
         sim_fail(sim, sim->events[event].key,
                  "log_begin: event %zu of day %lld is logged, and the log begins on day %lld",
-                 event, (long long)vote->day, (long long)begin_day);
+                 event, (long long)vote->base.day, (long long)begin_day);
 }
 
 void months_check_too_old(struct sim *sim, size_t event)
@@ -136,16 +130,16 @@ void months_check_totals(struct sim *sim)
         if (tables->read_row(tables->ctx, i, &row) && sim->sink->votes[i].folded == 0)
             fake_base_add(&sums[row.content_id], &row);
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
-        const struct sink_total *total = &sim->sink->totals[content];
+        const struct fake_tally *total = &sim->sink->totals[content];
         const struct fake_base *sum = &sums[content];
 
-        if (sum->row_count == total->old_seq && sum->seq == total->old_seq &&
-            sum->votes == total->old_votes && sum->vote_sum == total->old_votes)
+        if (sum->row_count == total->old.seq && sum->seq == total->old.seq &&
+            sum->votes == total->old.votes && sum->vote_sum == total->old.votes)
             continue;
         sim_fail(sim, content,
                  "vote_base: content %lld has votes %lld and seq %lld; vote_base and the log "
                  "have %lld rows that add up to %lld, the last with votes %lld and seq %lld",
-                 (long long)content, (long long)total->old_votes, (long long)total->old_seq,
+                 (long long)content, (long long)total->old.votes, (long long)total->old.seq,
                  (long long)sum->row_count, (long long)sum->vote_sum, (long long)sum->votes,
                  (long long)sum->seq);
     }
@@ -186,7 +180,7 @@ int64_t months_refused_votes(const struct sim *sim, int64_t content)
         const struct sink_vote *vote = &sim->sink->votes[i];
 
         if (event->kind == EVENT_VOTE && event->key == content && event->too_old > 0 &&
-            !vote->old_found && !vote->dropped)
+            !vote->base.old_found && !vote->dropped)
             votes += event->voting ? 1 : -1;
     }
     return votes;

@@ -33,7 +33,6 @@ struct months {
     struct fake_row begin_readers[DB_SESSIONS_MAX];
     struct fake_row log_users[DB_SESSIONS_MAX]; /* metadata lock of vote_document */
 
-    int64_t next_id; /* of vote_document */
     struct housekeep_rules rules;
 };
 
@@ -48,7 +47,6 @@ enum rc months_lock_all(struct link *link, struct fake_row readers[DB_SESSIONS_M
                         struct err *err);
 /* Is there a partition for the day? */
 bool months_have(const struct sim *sim, int64_t day);
-int64_t months_next_id(struct sim *sim);
 
 /* Promises that are checked at once: a vote was committed to the log, a record as too old. */
 void months_check_logged(struct sim *sim, size_t event);

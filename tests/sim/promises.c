@@ -19,15 +19,15 @@ static bool is_applied(const struct sim *sim, int32_t number)
 
     while (last > 0 && partition->records[last - 1].event == BROKER_HOLE)
         last--;
-    return last == 0 || sim->sink->progress[number].old.next_offset >= last;
+    return last == 0 || sim->sink->progress[number].old.row.next_offset >= last;
 }
 
 static bool is_rolled_up(const struct sim *sim, int64_t content)
 {
     const struct fake_remark *remark = &sim->sink->remarks[content];
-    const struct sink_total *total = &sim->sink->totals[content];
+    const struct fake_tally *total = &sim->sink->totals[content];
 
-    return !remark->found || !total->old_found || remark->votes_seq == total->old_seq;
+    return !remark->found || !total->old.found || remark->votes_seq == total->old.seq;
 }
 
 /* The first row that is still in the table. */
@@ -52,10 +52,10 @@ static bool rows_left(const struct sim *sim, const struct outbox_table *table,
 static bool is_held(const struct sim *sim, struct waiting *waiting)
 {
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        for (int64_t offset = 0; offset < sim->sink->held_ends[n]; offset++) {
+        for (int64_t offset = 0; offset < sim->sink->dead_ends[n]; offset++) {
             const struct sink_dead *dead = &sim->sink->dead[n][offset];
 
-            if (!dead->old_found || !sink_is_held(dead->old_class))
+            if (!fake_dead_is_held(&dead->base.old))
                 continue;
             waiting->key = sim->events[dead->event].key;
             snprintf(waiting->text, sizeof(waiting->text),
@@ -89,7 +89,7 @@ bool promises_rest(const struct sim *sim, struct waiting *waiting)
     for (int32_t i = 0; i < sim->plan.partitions; i++)
         if (!is_applied(sim, i))
             return snprintf(text, size, "partition %d is applied up to %lld of %lld", (int)i,
-                            (long long)sim->sink->progress[i].old.next_offset,
+                            (long long)sim->sink->progress[i].old.row.next_offset,
                             (long long)sim->broker->partitions[BROKER_VOTES][i].end) < 0;
     if (is_held(sim, waiting))
         return false;
@@ -101,7 +101,7 @@ bool promises_rest(const struct sim *sim, struct waiting *waiting)
             return snprintf(text, size,
                             "the remark of content %lld is of seq %lld, its total of seq %lld",
                             (long long)content, (long long)sim->sink->remarks[content].votes_seq,
-                            (long long)sim->sink->totals[content].old_seq) < 0;
+                            (long long)sim->sink->totals[content].old.seq) < 0;
     }
     waiting->key = STORY_ALL;
     if (!months_rest(sim, waiting))
@@ -126,7 +126,7 @@ static bool is_too_old(const struct sim *sim, int32_t partition, int64_t offset)
 {
     const struct sink_dead *dead = &sim->sink->dead[partition][offset];
 
-    return dead->old_found && dead->old_class == SINK_DEAD_TOO_OLD;
+    return dead->base.old.found && dead->base.old.class == FAKE_DEAD_TOO_OLD;
 }
 
 /* A record that is delivered again when its month may be dropped is dead: no table shows whether it
@@ -236,24 +236,24 @@ static void check_topic_order(struct sim *sim, const struct broker_partition *pa
 
 static bool is_logged(const struct sim *sim, size_t event)
 {
-    return sim->sink->votes[event].old_found || sim->sink->votes[event].dropped;
+    return sim->sink->votes[event].base.old_found || sim->sink->votes[event].dropped;
 }
 
 /* The events of a content in the order of content_seq: no hole, no event before its predecessor,
  * totals that follow from the votes. */
 static void check_log(struct sim *sim, int64_t content)
 {
-    const struct sink_total *total = &sim->sink->totals[content];
+    const struct fake_tally *total = &sim->sink->totals[content];
     int64_t order = 0;
     int64_t sum = 0;
 
-    for (int64_t seq = 1; seq <= total->old_seq && !sim->failed; seq++) {
+    for (int64_t seq = 1; seq <= total->old.seq && !sim->failed; seq++) {
         size_t at = 0;
         const struct event *event;
 
         while (at < sim->event_count &&
                (sim->events[at].kind != EVENT_VOTE || sim->events[at].key != content ||
-                !is_logged(sim, at) || sim->sink->votes[at].seq != seq))
+                !is_logged(sim, at) || sim->sink->votes[at].base.vote.content_seq != seq))
             at++;
         if (at == sim->event_count) {
             sim_fail(sim, content, "totals: content %lld has no row with content_seq %lld",
@@ -267,11 +267,12 @@ static void check_log(struct sim *sim, int64_t content)
                      "order: event %zu of content %lld is logged behind a successor, with "
                      "content_seq %lld",
                      at, (long long)content, (long long)seq);
-        else if (sim->sink->votes[at].votes != sum)
+        else if (sim->sink->votes[at].base.vote.votes != sum)
             sim_fail(sim, content,
                      "totals: event %zu of content %lld is logged with votes %lld instead of "
                      "%lld",
-                     at, (long long)content, (long long)sim->sink->votes[at].votes, (long long)sum);
+                     at, (long long)content, (long long)sim->sink->votes[at].base.vote.votes,
+                     (long long)sum);
         if (!event->undone)
             order = event->order;
     }
@@ -279,7 +280,7 @@ static void check_log(struct sim *sim, int64_t content)
 
 static void check_totals(struct sim *sim, int64_t content)
 {
-    const struct sink_total *total = &sim->sink->totals[content];
+    const struct fake_tally *total = &sim->sink->totals[content];
     const struct fake_remark *remark = &sim->sink->remarks[content];
     int64_t votes = sim->plan.anyone
                         ? sim->expected_votes[content]
@@ -287,10 +288,10 @@ static void check_totals(struct sim *sim, int64_t content)
 
     if (sim->plan.anyone && sim->grown)
         return;
-    if (total->old_votes != votes)
+    if (total->old.votes != votes)
         sim_fail(sim, content, "totals: content %lld has votes %lld, %lld voters vote for it",
-                 (long long)content, (long long)total->old_votes, (long long)votes);
-    else if (remark->found && total->old_found && remark->votes != votes)
+                 (long long)content, (long long)total->old.votes, (long long)votes);
+    else if (remark->found && total->old.found && remark->votes != votes)
         sim_fail(sim, content, "roll-up: the remark of content %lld says %lld votes, not %lld",
                  (long long)content, (long long)remark->votes, (long long)votes);
 }

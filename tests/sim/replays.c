@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/replays.h"
 
-#include "consumer/dead/dead.h"
 #include "tests/sim/roles.h"
 
 #include <assert.h>
@@ -10,15 +9,16 @@
 #include <string.h>
 
 #define TOPIC "vote-events"
-#define ID_STEP 100000 /* more than a partition has records */
 
 struct replay_process {
     struct proc *proc;
     size_t number;
     struct sink_adapter adapter;
     struct link writers;
+    struct fake_dead fake;
     struct dead_store store;
     struct dead dead;
+    char key[24]; /* of the record that was shown last */
     bool opened;
     size_t stays; /* records of the current replay */
 };
@@ -62,11 +62,11 @@ static enum rc held_read_keys(void *ctx, int64_t after, size_t rows_max,
     enum rc rc = link_call(&adapter->sink, err);
 
     for (int32_t n = 0; rc == RC_OK && n < BROKER_PARTITIONS_MAX; n++) {
-        for (int64_t offset = 0; offset < sim->sink->held_ends[n] && rows < rows_max; offset++) {
+        for (int64_t offset = 0; offset < sim->sink->dead_ends[n] && rows < rows_max; offset++) {
             const struct sink_dead *dead = &sim->sink->dead[n][offset];
-            struct held_key key = {.id = (int64_t)n * ID_STEP + offset + 1, .partition = n};
+            struct held_key key = {.id = dead->base.id, .partition = n};
 
-            if (!dead->old_found || !sink_is_held(dead->old_class) || key.id <= after)
+            if (!fake_dead_is_held(&dead->base.old) || key.id <= after)
                 continue;
             snprintf(key.topic, sizeof(key.topic), TOPIC);
             snprintf(key.key, sizeof(key.key), "%lld", (long long)sim->events[dead->event].key);
@@ -139,115 +139,27 @@ static struct sim *sim_of(const struct replay_process *replay)
     return replay->proc->sim;
 }
 
-static struct sink_dead *dead_at(const struct sim *sim, int64_t id)
+static struct fake_dead_row *find_dead(void *ctx, int64_t id)
 {
-    return &sim->sink->dead[(id - 1) / ID_STEP][(id - 1) % ID_STEP];
+    return &sink_dead_at(sim_of(ctx), id)->base;
 }
 
-static enum rc item_show(const struct sim *sim, int32_t partition, int64_t offset,
-                         enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
-                                            struct err *err),
-                         void *item_ctx, struct err *err)
+static void show_dead(void *ctx, const struct fake_dead_row *dead, struct dead_item *item)
 {
-    const struct sink_dead *dead = &sim->sink->dead[partition][offset];
-    const struct event *event = &sim->events[dead->event];
-    char key[24];
-    int len = snprintf(key, sizeof(key), "%lld", (long long)event->key);
-    const struct dead_item item = {
-        .id = (int64_t)partition * ID_STEP + offset + 1,
-        .topic = TOPIC,
-        .partition = partition,
-        .offset = offset,
-        .selected = true,
-        .key = key,
-        .key_len = (size_t)len,
-        .value = event->value,
-        .value_len = event->value_len,
-        .reason_class = dead->now_class == SINK_DEAD_REFUSED ? REASON_REFUSED : REASON_BEHIND,
-        .reason = "",
-    };
-
-    return on_item(item_ctx, &item, err);
-}
-
-/* SELECT ... ORDER BY record_offset LIMIT rows_max FOR UPDATE: the held records of one key. */
-static enum rc store_lock_page(void *ctx, const struct dead_filter *filter,
-                               const struct dead_cursor *after, size_t rows_max, bool others,
-                               enum rc (*on_item)(void *item_ctx, const struct dead_item *item,
-                                                  struct err *err),
-                               void *item_ctx, struct err *err)
-{
+    static const char *const classes[] = {[FAKE_DEAD_NEVER] = "decode",
+                                          [FAKE_DEAD_TOO_OLD] = "too_old",
+                                          [FAKE_DEAD_REFUSED] = REASON_REFUSED,
+                                          [FAKE_DEAD_BEHIND] = REASON_BEHIND};
     struct replay_process *replay = ctx;
-    struct sim *sim = sim_of(replay);
-    struct link *link = &replay->adapter.link;
-    int32_t partition = (int32_t)filter->partition;
-    int64_t content = atoll(filter->key);
-    int64_t from = after->topic[0] ? after->offset + 1 : 0;
-    size_t rows = 0;
-    enum rc rc = link_call(link, err);
+    const struct event *event = &sim_of(replay)->events[((const struct sink_dead *)dead)->event];
 
-    (void)others;
-    for (int64_t offset = from;
-         rc == RC_OK && offset < sim->sink->held_ends[partition] && rows < rows_max; offset++) {
-        struct sink_dead *dead = &sim->sink->dead[partition][offset];
-
-        if (!(dead->now_found || dead->old_found) || sim->events[dead->event].key != content)
-            continue;
-        rc = link_lock(link, &dead->row, err);
-        if (rc != RC_OK || !dead->now_found || !sink_is_held(dead->now_class))
-            continue;
-        rows++;
-        rc = item_show(sim, partition, offset, on_item, item_ctx, err);
-    }
-    return rc == RC_OK ? link_answer(link, err) : rc;
-}
-
-static enum rc store_write_reason(void *ctx, int64_t id, const char *reason_class,
-                                  const char *reason, size_t reason_len, struct err *err)
-{
-    struct replay_process *replay = ctx;
-    struct sink_dead *dead = dead_at(sim_of(replay), id);
-    enum rc rc = link_call(&replay->adapter.link, err);
-
-    (void)reason;
-    (void)reason_len;
-    if (rc != RC_OK)
-        return rc;
-    sink_dead_write(&replay->adapter, dead);
-    dead->now_class = sink_dead_class(reason_class);
-    return link_answer(&replay->adapter.link, err);
-}
-
-static enum rc store_decide(void *ctx, const int64_t *ids, size_t count,
-                            enum dead_decision decision, const void *value, size_t value_len,
-                            struct err *err)
-{
-    struct replay_process *replay = ctx;
-    enum rc rc = link_call(&replay->adapter.link, err);
-
-    (void)decision;
-    (void)value;
-    (void)value_len;
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct sink_dead *dead = dead_at(sim_of(replay), ids[i]);
-
-        assert(dead->now_found);
-        sink_dead_write(&replay->adapter, dead);
-        dead->now_found = false;
-    }
-    return rc == RC_OK ? link_answer(&replay->adapter.link, err) : rc;
-}
-
-static enum rc store_count_ids(void *ctx, const int64_t *ids, size_t count, size_t *left,
-                               struct err *err)
-{
-    struct replay_process *replay = ctx;
-    enum rc rc = link_call(&replay->adapter.link, err);
-
-    *left = 0;
-    for (size_t i = 0; rc == RC_OK && i < count; i++)
-        *left += dead_at(sim_of(replay), ids[i])->old_found;
-    return rc == RC_OK ? link_answer(&replay->adapter.link, err) : rc;
+    item->key_len =
+        (size_t)snprintf(replay->key, sizeof(replay->key), "%lld", (long long)event->key);
+    item->key = replay->key;
+    item->value = event->value;
+    item->value_len = event->value_len;
+    item->reason_class = classes[dead->now.class];
+    item->reason = "";
 }
 
 static void on_result(void *ctx, const struct dead_result *result)
@@ -351,13 +263,12 @@ static void start(struct proc *proc)
     proc_start(proc, "replayer", replay->number);
     sink_adapter_init(&replay->adapter, proc);
     link_init(&replay->writers, proc, proc->sim->main_db);
-    replay->store = (struct dead_store){
-        .ctx = replay,
-        .lock_page = store_lock_page,
-        .write_reason = store_write_reason,
-        .decide = store_decide,
-        .count_ids = store_count_ids,
-    };
+    replay->fake = (struct fake_dead){.sink = &replay->adapter.fake,
+                                      .topic = TOPIC,
+                                      .ctx = replay,
+                                      .find = find_dead,
+                                      .show = show_dead};
+    replay->store = fake_dead_ops(&replay->fake);
     proc_thread(proc, thread, replay);
 }
 

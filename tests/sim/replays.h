@@ -4,8 +4,8 @@
 #ifndef TESTS_SIM_REPLAYS_H
 #define TESTS_SIM_REPLAYS_H
 
-#include "consumer/dead/dead.h"
 #include "consumer/held/submitter.h"
+#include "tests/fakes/fake_dead.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/sink.h"
 

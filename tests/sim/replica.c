@@ -32,14 +32,13 @@ struct replica {
     enum lane_task_state tasks[LANE_TASKS_MAX];
 
     /* The log's side. */
-    struct sink_progress progress[BROKER_PARTITIONS_MAX];
-    struct sink_total totals[SIM_CONTENTS + 1];
-    struct sink_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
+    struct fake_progress progress[BROKER_PARTITIONS_MAX];
+    struct fake_tally totals[SIM_CONTENTS + 1];
+    struct fake_last lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1];
     struct fake_remark remarks[SIM_CONTENTS + 1];
     struct rollup_state state;
     struct sink_vote votes[SIM_EVENTS_MAX];
-    bool dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
-    enum sink_dead_class dead_classes[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
+    struct fake_dead_version dead[BROKER_PARTITIONS_MAX][BROKER_RECORDS_MAX];
     int64_t dead_ends[BROKER_PARTITIONS_MAX];
     struct fake_housekeep_rows housekeep;
     struct months_holder holder;
@@ -158,41 +157,33 @@ static void sink_copy(struct replica *replica, const struct sim *sim)
     replica->event_count = sim->event_count;
     memcpy(replica->votes, sink->votes, replica->event_count * sizeof(replica->votes[0]));
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        replica->dead_ends[n] = sim->broker->partitions[BROKER_VOTES][n].end;
-        for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++) {
-            replica->dead[n][offset] = sink->dead[n][offset].old_found;
-            replica->dead_classes[n][offset] = sink->dead[n][offset].old_class;
-        }
+        replica->dead_ends[n] = sink->dead_ends[n];
+        for (int64_t offset = 0; offset < replica->dead_ends[n]; offset++)
+            replica->dead[n][offset] = sink->dead[n][offset].base.old;
     }
 }
 
 static void progress_restore(const struct replica *replica, struct sink_tables *sink)
 {
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        struct sink_progress *progress = &sink->progress[n];
+        struct fake_progress *progress = &sink->progress[n];
 
         *progress = replica->progress[n];
         progress->row.owner = NULL;
-        progress->now_found = progress->old_found;
         progress->now = progress->old;
-        progress->now_owner = progress->old_owner;
-        progress->now_life = progress->old_life;
     }
 }
 
 static void totals_restore(const struct replica *replica, struct sink_tables *sink)
 {
     for (int64_t content = 1; content <= SIM_CONTENTS; content++) {
-        struct sink_total *total = &sink->totals[content];
+        struct fake_tally *total = &sink->totals[content];
 
         *total = replica->totals[content];
         total->row.owner = NULL;
-        total->now_found = total->old_found;
-        total->now_votes = total->old_votes;
-        total->now_seq = total->old_seq;
-        total->now_changed_ms = total->old_changed_ms;
+        total->now = total->old;
         for (int64_t voter = 1; voter <= SIM_VOTERS; voter++) {
-            struct sink_last *last = &sink->lasts[content][voter];
+            struct fake_last *last = &sink->lasts[content][voter];
 
             *last = replica->lasts[content][voter];
             last->row.owner = NULL;
@@ -208,30 +199,28 @@ static void log_restore(const struct replica *replica, struct sim *sim)
 
     for (size_t i = 0; i < sim->event_count; i++) {
         struct sink_vote *vote = &sink->votes[i];
-        bool kept =
-            i < replica->event_count && (replica->votes[i].old_found || replica->votes[i].dropped);
+        bool kept = i < replica->event_count &&
+                    (replica->votes[i].base.old_found || replica->votes[i].dropped);
 
-        if ((vote->old_found || vote->dropped) && !kept) {
+        if ((vote->base.old_found || vote->dropped) && !kept) {
             sim->events[i].logged--;
             sim_tell(sim, "sink-db", sim->events[i].key, "loses event %lld from the log",
                      (int64_t)i, 0, 0);
         }
         *vote = kept ? replica->votes[i] : (struct sink_vote){0};
-        vote->row.owner = NULL;
-        vote->now_found = vote->old_found;
+        vote->base.row.owner = NULL;
+        vote->base.now_found = vote->base.old_found;
     }
     for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
-        int64_t end = sim->broker->partitions[BROKER_VOTES][n].end;
-
-        for (int64_t offset = 0; offset < end; offset++) {
+        for (int64_t offset = 0; offset < sink->dead_ends[n]; offset++) {
             struct sink_dead *dead = &sink->dead[n][offset];
-            bool kept = offset < replica->dead_ends[n] && replica->dead[n][offset];
+            bool was_found = dead->base.old.found;
 
-            if (dead->old_found || kept)
-                sim->events[dead->event].logged += kept - dead->old_found;
-            dead->now_found = dead->old_found = kept;
-            if (kept)
-                dead->now_class = dead->old_class = replica->dead_classes[n][offset];
+            dead->base.old = (struct fake_dead_version){0};
+            if (offset < replica->dead_ends[n])
+                dead->base.old = replica->dead[n][offset];
+            dead->base.now = dead->base.old;
+            sim->events[dead->event].logged += dead->base.old.found - was_found;
         }
     }
 }

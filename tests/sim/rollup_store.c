@@ -31,9 +31,9 @@ static int64_t read_clock(void *ctx)
 static void read_total(void *ctx, int64_t content_id, struct fake_total *total)
 {
     const struct rollup_adapter *adapter = ctx;
-    const struct sink_total *row = &sim_of(adapter)->sink->totals[content_id];
+    const struct fake_tally_version *row = &sim_of(adapter)->sink->totals[content_id].old;
 
-    *total = (struct fake_total){row->old_found, row->old_votes, row->old_seq, row->old_changed_ms};
+    *total = (struct fake_total){row->found, row->votes, row->seq, row->changed_ms};
 }
 
 static enum rc begin_locked(void *ctx, struct err *err)
