@@ -96,7 +96,7 @@ struct problems {
 __attribute__((format(printf, 2, 3))) static void add_problem(struct problems *problems,
                                                               const char *format, ...)
 {
-    char text[1024];
+    char text[STATUS_DIVERTED_SIZE + 256];
     va_list args;
 
     va_start(args, format);
@@ -155,18 +155,26 @@ static void check_schemas(struct problems *problems)
     }
 }
 
-void status_block_text(char text[STATUS_BLOCK_SIZE], const struct status_lane *lane)
+void status_diverted_text(char text[STATUS_DIVERTED_SIZE], const struct status_lane *lane)
 {
     time_t seconds = (time_t)(lane->block_ms / 1000);
     struct tm tm = {0};
-    char at[32];
+    size_t len =
+        (size_t)snprintf(text, STATUS_DIVERTED_SIZE, "keys diverted by a refused event: %" PRId64,
+                         lane->diverted_keys);
 
-    text[0] = '\0';
-    if (lane->block_ms == 0 || !gmtime_r(&seconds, &tm))
+    if (lane->diverted_task == 0)
         return;
-    strftime(at, sizeof(at), "%Y-%m-%d %H:%M UTC", &tm);
-    snprintf(text, STATUS_BLOCK_SIZE, "task %" PRId64 " blocks its key at %s unless corrected",
-             lane->block_task, at);
+    len +=
+        (size_t)snprintf(text + len, STATUS_DIVERTED_SIZE - len, "; task %" PRId64 ", key %s: %s",
+                         lane->diverted_task, lane->diverted_key, lane->diverted_reason);
+    if (lane->block_ms > 0 && gmtime_r(&seconds, &tm))
+        len += strftime(text + len, STATUS_DIVERTED_SIZE - len,
+                        "; it blocks its key at %Y-%m-%d %H:%M UTC unless corrected", &tm);
+    snprintf(text + len, STATUS_DIVERTED_SIZE - len,
+             "; tallybox retry list --group %s shows the tasks, tallybox retry edit %" PRId64
+             " corrects this one",
+             lane->table, lane->diverted_task);
 }
 
 #define READYZ_SIZE (STATUS_TOPIC_SIZE + 64)
@@ -192,7 +200,7 @@ static void check_lane(struct problems *problems, const struct status_lane *lane
 {
     char age[WHEN_AGE_SIZE];
     char readyz[READYZ_SIZE];
-    char block[STATUS_BLOCK_SIZE];
+    char diverted[STATUS_DIVERTED_SIZE];
 
     if (lane->no_table)
         add_problem(problems, "lane %s: there is no table %s", lane->name, lane->table);
@@ -201,16 +209,15 @@ static void check_lane(struct problems *problems, const struct status_lane *lane
     if (lane->fault.rc != RC_OK)
         return;
     when_age(age, lane->oldest_ms);
-    status_block_text(block, lane);
     put_readyz(readyz, problems->status, "relay", lane->owner);
     if (lane->oldest_ms > problems->status->stale_ms)
         add_problem(problems, "lane %s: its oldest row waits for %s, %s%s%s", lane->name, age,
                     lane->owner[0] ? "held by " : "and no relay holds the lane", lane->owner,
                     readyz);
-    if (lane->diverted_keys > 0)
-        add_problem(problems, "lane %s: keys diverted by a refused event: %" PRId64 " (%s)%s%s",
-                    lane->name, lane->diverted_keys, lane->diverted_reason, block[0] ? ", " : "",
-                    block);
+    if (lane->diverted_keys > 0) {
+        status_diverted_text(diverted, lane);
+        add_problem(problems, "lane %s: %s", lane->name, diverted);
+    }
 }
 
 static void check_lanes(struct problems *problems)

@@ -58,9 +58,12 @@ struct status_lane {
     int64_t lease_left_ms; /* below 0: it has expired */
     int64_t lease_ms;      /* length of the lease; 0: unknown */
     int64_t diverted_keys;
+    /* The first task of a key that is diverted still: the one that blocks its key first. */
+    int64_t diverted_task;                /* 0: none was found */
+    char diverted_key[STATUS_TOPIC_SIZE]; /* "orders/7" */
     char diverted_reason[STATUS_TOPIC_SIZE];
-    int64_t block_task; /* the diverted row that blocks its key first if no attempt succeeds */
-    int64_t block_ms;   /* and when, since 1970; 0: not foreseen */
+    int64_t
+        block_ms; /* when it blocks its key if no attempt succeeds, since 1970; 0: not foreseen */
 };
 
 #define STATUS_CLUSTER_SIZE 80
@@ -203,10 +206,10 @@ bool status_instance_is_dead(const struct status_instance *one);
 /* Called for each problem. text is one line without its end, borrowed for the call. */
 typedef void (*status_on_problem)(void *ctx, const char *text);
 
-/* "task 17 blocks its key at 2026-11-21 17:05 UTC unless corrected", or "" where no diverted row
- * of the lane is foreseen to block. */
-#define STATUS_BLOCK_SIZE 128
-void status_block_text(char text[STATUS_BLOCK_SIZE], const struct status_lane *lane);
+/* "keys diverted by a refused event: 1; task 17, key orders/7: ...", when that task blocks its key,
+ * and the commands that list and correct the tasks. */
+#define STATUS_DIVERTED_SIZE 1024
+void status_diverted_text(char text[STATUS_DIVERTED_SIZE], const struct status_lane *lane);
 
 /* Finds everything that an operator must look at: what could not be read, work that waits for
  * longer than stale_ms or for a decision, dead records, and roles of which only dead instances are

@@ -131,35 +131,39 @@ static enum rc lease_on_row(void *ctx, const struct db_row *row, struct err *err
     lane->epoch = db_column_i64(row, 1);
     lane->lease_left_ms = db_column_i64(row, 2);
     lane->diverted_keys = db_column_i64(row, 3);
-    copy_text(lane->diverted_reason, sizeof(lane->diverted_reason), row, 4);
-    lane->lease_ms = db_column_i64(row, 5);
+    lane->lease_ms = db_column_i64(row, 4);
     return RC_OK;
 }
 
-static enum rc block_on_row(void *ctx, const struct db_row *row, struct err *err)
+static enum rc diverted_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status_lane *lane = ctx;
 
     (void)err;
-    lane->block_task = db_column_i64(row, 0);
-    lane->block_ms = db_column_i64(row, 1);
+    lane->diverted_task = db_column_i64(row, 0);
+    lane->block_ms = row->columns[1] ? db_column_i64(row, 1) : 0;
+    copy_text(lane->diverted_key, sizeof(lane->diverted_key), row, 2);
+    copy_text(lane->diverted_reason, sizeof(lane->diverted_reason), row, 3);
     return RC_OK;
 }
 
-/* Reads which diverted row blocks its key first. The tasks of a lane's rows have its table as their
- * group and the scene publish. */
-static void fill_block(struct side *side, struct status_lane *lane)
+/* Reads which diverted row blocks its key first, or has done so. The tasks of a lane's rows have
+ * its table as their group and the scene publish; those behind the first one of a key are queued.
+ */
+static void fill_diverted(struct side *side, struct status_lane *lane)
 {
     struct buf *sql = &side->sql;
 
     set_sql(side,
             "SELECT id, " MS_OF(
-                "exhausts_at") " FROM (SELECT id, exhausts_at FROM "
-                               "retry_task FORCE INDEX (ix_retry_task_age) WHERE task_group = ");
+                "exhausts_at") ", ordering_key, reason FROM (SELECT id, exhausts_at, ordering_key, "
+                               "reason FROM retry_task FORCE INDEX (ix_retry_task_age) WHERE "
+                               "task_group = ");
     db_put_text(side->db, sql, lane->table, strlen(lane->table));
-    buf_text_put(sql, " AND scene = 'publish' AND age_state = 1 AND origin = 'relay'" COUNT_LIMIT
-                      ") diverted WHERE exhausts_at IS NOT NULL ORDER BY exhausts_at LIMIT 1");
-    query_part(side, &lane->fault, block_on_row, lane);
+    buf_text_put(sql, " AND scene = 'publish' AND age_state IN (1, 3) AND origin = "
+                      "'relay'" COUNT_LIMIT
+                      ") diverted ORDER BY exhausts_at IS NULL, exhausts_at, id LIMIT 1");
+    query_part(side, &lane->fault, diverted_on_row, lane);
 }
 
 static void fill_lane(struct side *side, struct status_lane *lane)
@@ -183,12 +187,12 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     lane->no_table = lane->fault.no_schema || lane->fault.no_table;
     outbox_explain_table(lane->table, lane->fault.rc, &lane->fault.err);
     set_sql(side, "SELECT owner, epoch, -(" AGE_OF(
-                      "lease_until") "), diverted_keys, diverted_reason, "
+                      "lease_until") "), diverted_keys, "
                                      "lease_ms FROM relay_lease WHERE lane = ");
     db_put_text(side->db, sql, lane->table, strlen(lane->table));
     query_part(side, &lane->fault, lease_on_row, lane);
     if (lane->diverted_keys > 0)
-        fill_block(side, lane);
+        fill_diverted(side, lane);
 }
 
 static void fill_lanes(struct side *side, struct status *status, const struct settings *settings)

@@ -126,7 +126,7 @@ static void put_words(struct buf *out, const char *text)
 
 __attribute__((format(printf, 2, 3))) static void put_line(struct buf *out, const char *format, ...)
 {
-    char text[1024];
+    char text[STATUS_DIVERTED_SIZE + 256];
     va_list args;
 
     va_start(args, format);
@@ -258,9 +258,9 @@ static void put_outbox(const struct status *status, struct buf *out)
         put_table(status, out, 6, 1U << 1 | 1U << 2 | 1U << 4 | 1U << 5, put_lane_rows);
     for (size_t i = 0; i < status->lane_count; i++) {
         const struct status_lane *lane = &status->lanes[i];
-        char block[STATUS_BLOCK_SIZE];
+        char diverted[STATUS_DIVERTED_SIZE];
 
-        status_block_text(block, lane);
+        status_diverted_text(diverted, lane);
         if (lane->no_table)
             put_line(out, "%s: there is no such table", lane->name);
         else if (lane->fault.rc != RC_OK)
@@ -277,10 +277,7 @@ static void put_outbox(const struct status *status, struct buf *out)
                      "created_at, or the account may not read it",
                      lane->name);
         if (lane->diverted_keys > 0)
-            put_line(out, "%s: keys diverted by a refused event: %" PRId64 "; the newest: %s",
-                     lane->name, lane->diverted_keys, lane->diverted_reason);
-        if (block[0])
-            put_line(out, "%s: %s", lane->name, block);
+            put_line(out, "%s: %s", lane->name, diverted);
     }
     put_writer_lanes(status, out);
 }
@@ -577,16 +574,17 @@ static json_t *lanes_json(const struct status *status)
 
         append_json(
             &list,
-            json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o}", "error",
-                      fault_json(&one->fault), "lane", one->name, "table", one->table, "rows",
-                      (json_int_t)one->rows, "rows_more", one->rows >= STATUS_COUNT_MAX,
+            json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}",
+                      "error", fault_json(&one->fault), "lane", one->name, "table", one->table,
+                      "rows", (json_int_t)one->rows, "rows_more", one->rows >= STATUS_COUNT_MAX,
                       "oldest_age_ms", number_json(one->oldest_ms), "owner", text_json(one->owner),
                       "epoch", (json_int_t)one->epoch, "lease_left_ms",
                       held ? json_integer((json_int_t)one->lease_left_ms) : json_null(),
-                      "diverted_keys", (json_int_t)one->diverted_keys, "diverted_reason",
-                      text_json(one->diverted_reason), "block_task",
-                      one->block_ms ? json_integer((json_int_t)one->block_task) : json_null(),
-                      "block_ms",
+                      "diverted_keys", (json_int_t)one->diverted_keys, "diverted_task",
+                      one->diverted_task ? json_integer((json_int_t)one->diverted_task)
+                                         : json_null(),
+                      "diverted_key", text_json(one->diverted_key), "diverted_reason",
+                      text_json(one->diverted_reason), "block_ms",
                       one->block_ms ? json_integer((json_int_t)one->block_ms) : json_null()));
     }
     return list;

@@ -464,7 +464,8 @@ class Refused(suite.Case):
             f"SELECT attempts FROM retry_task WHERE id = {task}") > 0)
         retry.end()
         said = self.stack.tallybox("status", expect=None).stdout
-        self.assertRegex(said, rf"task {task} blocks its key at 20\S+ \S+ UTC unless corrected")
+        self.assertRegex(" ".join(said.split()), rf"task {task}, key \S+: .*; it blocks its key at "
+                                                 r"20\S+ \S+ UTC unless corrected")
         self.assertRegex(self.stack.tallybox("retry", "show", str(task)).stdout,
                          r"blocks at +20\S+ \S+ UTC, in 1 h")
 

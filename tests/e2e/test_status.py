@@ -2,6 +2,7 @@
 """`tallybox status`: what it calls a problem, and what it names."""
 
 import contextlib
+import json
 import pathlib
 import sys
 
@@ -176,3 +177,31 @@ class Login(suite.Case):
             suite.wait_for("the name of the setting", lambda relay=relay, words=words:
                            words + "--set mysql.database" in relay.log_text()
                            or words + "mysql.database (--set mysql.database)" in relay.log_text())
+
+
+class Diverted(suite.Case):
+    """Three keys are diverted, and two of them, with the newest, are free again."""
+
+    def lane(self):
+        lane, = json.loads(self.stack.tallybox("status", "--json").stdout)["outbox"]["lanes"]
+        return lane
+
+    def test_a_key_that_is_diverted_still_is_named(self):
+        self.start("relay")
+        rows = [{"id": f"event-{key}", "aggregatetype": "order", "aggregateid": key, "type": "Made",
+                 "payload": b"1", "headers": "{not json"} for key in ("71", "72", "73")]
+        for number, row in enumerate(rows, 1):
+            self.stack.append([row])
+            suite.wait_for("the key to be diverted",
+                           lambda number=number: self.lane()["diverted_keys"] == number)
+        for key in ("71", "73"):
+            task = self.stack.number("SELECT id FROM retry_task WHERE ordering_key LIKE %s",
+                                     [f"%/{key}"])
+            self.stack.tallybox("retry", "cancel", str(task))
+        suite.wait_for("two keys to be free", lambda: self.lane()["diverted_keys"] == 1)
+        task = self.stack.number("SELECT id FROM retry_task")
+        text = self.stack.tallybox("status", "--check", expect=suite.FAILED).stdout
+        self.assertRegex(text, rf"keys diverted by a refused event: 1; task {task}, key \S+/72: "
+                               r".*headers.*; tallybox retry list --group outbox shows the tasks, "
+                               rf"tallybox retry edit {task} corrects this one")
+        self.assertNotIn("/73", text)

@@ -50,7 +50,8 @@ static struct status *status_full(void)
     status->lanes[0].lease_left_ms = 12000;
     status->lanes[0].diverted_keys = 2;
     set(status->lanes[0].diverted_reason, "too large");
-    status->lanes[0].block_task = 17;
+    status->lanes[0].diverted_task = 17;
+    set(status->lanes[0].diverted_key, "orders/7");
     status->lanes[0].block_ms = INT64_C(1790000060000);
     set(status->lanes[1].name, "outbox_1");
     set(status->lanes[1].table, "outbox_1");
@@ -510,6 +511,23 @@ static void a_lane_tells_its_own_table_from_that_of_its_lease(void **state)
     free(status);
 }
 
+static void the_first_task_of_a_diverted_key_is_named_with_the_commands(void **state)
+{
+    struct status *status = status_full();
+
+    (void)state;
+    assert_problem(status,
+                   "lane outbox: keys diverted by a refused event: 2; task 17, key orders/7: "
+                   "too large; it blocks its key at 2026-09-21 14:14 UTC unless corrected; "
+                   "tallybox retry list --group outbox shows the tasks, tallybox retry edit "
+                   "17 corrects this one");
+    status->lanes[0].block_ms = 0;
+    assert_problem(status, "key orders/7: too large; tallybox retry list --group outbox");
+    status->lanes[0].diverted_task = 0;
+    assert_problem(status, "lane outbox: keys diverted by a refused event: 2; role relay");
+    free(status);
+}
+
 static void a_person_reads_aligned_columns(void **state)
 {
     struct status *status = status_full();
@@ -520,9 +538,11 @@ static void a_person_reads_aligned_columns(void **state)
     assert_says(status, "  lane         rows  oldest  held by    epoch  lease left\n"
                         "  outbox    100000+   1.2 s  db-1-ab12      7        12 s\n"
                         "  outbox_1        0       -  none           0           -\n");
-    assert_says(status,
-                "  outbox: keys diverted by a refused event: 2; the newest: too large\n"
-                "  outbox: task 17 blocks its key at 2026-09-21 14:14 UTC unless corrected\n");
+    assert_says(
+        status,
+        "  outbox: keys diverted by a refused event: 2; task 17, key orders/7: too large; it "
+        "blocks its key\n  at 2026-09-21 14:14 UTC unless corrected; tallybox retry list "
+        "--group outbox shows the tasks,\n  tallybox retry edit 17 corrects this one\n");
     assert_says(status, "  instance   role    up  last seen  admin\n"
                         "  db-1-ab12  relay  1 h   16 s ago  dead since 2025-12-31 23:59:44 UTC\n");
     assert_says(status, "  partition      next  end  lag  held by      updated\n"
@@ -697,6 +717,7 @@ int main(void)
         cmocka_unit_test(a_missing_schema_is_a_fact_and_not_a_failure),
         cmocka_unit_test(a_missing_table_of_a_schema_is_a_problem_with_its_name),
         cmocka_unit_test(a_lane_tells_its_own_table_from_that_of_its_lease),
+        cmocka_unit_test(the_first_task_of_a_diverted_key_is_named_with_the_commands),
         cmocka_unit_test(a_person_reads_aligned_columns),
         cmocka_unit_test(an_empty_installation_is_reported_as_empty),
         cmocka_unit_test(an_unfinished_migration_is_named),
