@@ -147,31 +147,35 @@ class Installation(unittest.TestCase):
         self.note_account(role, self.shell(command.replace("relay", role)).stderr)
 
     def shell_blocks(self, text):
-        """Every command of a section's sh blocks; new accounts go into the settings file."""
+        """Every command of a section's sh blocks. New accounts go into the settings file, by the
+        command itself or after it; the application's goes into self.shop_login."""
         for language, _, content in page_files.blocks(text):
             for command in content.splitlines() if language == "sh" else ():
                 done = self.shell(command)
                 role = re.search(r"--role (\S+) .*--create-user", command)
-                if role:
+                if role and role[1].startswith("application"):
+                    user, password = re.search(r"# user = (\S+)\n# password = (\S+)",
+                                               done.stderr).groups()
+                    self.shop_login = {"user": user, "password": password}
+                elif role and "2>> tallybox.ini" not in command:
                     self.note_account(role[1], done.stderr)
 
     def note_account(self, role, printed):
-        match = re.search(r"user = (\S+)\n\S*(?:# )?\S*password = (\S+)", printed)
+        match = re.search(r"mysql\.user = (\S+)\nmysql\.password = (\S+)", printed)
         self.assertTrue(match, printed)
         (self.work / f"{role}.password").write_text(match[2] + "\n")
         (self.work / f"{role}.password").chmod(0o600)
-        if role == "application_insert":
-            return
         with open(self.ini, "a", encoding="utf-8") as ini:
             ini.write(f"\n[role.{role}]\nmysql.user = {match[1]}\n"
                       f"mysql.password_file = {role}.password\n")
 
-    def wait_record(self, topic, key):
+    def wait_record(self, topic, key, part=b""):
+        """The first record with this key that has this part in its value."""
         def look():
             for name, role in self.running.items():
                 self.assertIsNone(role.poll(), f"{name} has ended")
             found = [record for record in wire.read_topic(suite.kafka().bootstrap, topic)
-                     if record.key == key.encode()]
+                     if record.key == key.encode() and part in (record.value or b"")]
             return found and found[0]
         return suite.wait_for(f"a record with the key {key} in {topic}\n", look)
 

@@ -42,10 +42,6 @@ class ShopCase(installation.Installation):
     def tables(self):
         return {name for name, in self.shop("SHOW TABLES")}
 
-    def login(self, role):
-        return {"user": f"tallybox_{role}",
-                "password": (self.work / f"{role}.password").read_text().strip()}
-
 
 class ApplicationsDatabase(ShopCase):
     """docs/outbox.md, the second of its two places for the table."""
@@ -71,11 +67,9 @@ class ApplicationsDatabase(ShopCase):
         self.assertFalse({"vote_state", "vote_document"} & self.tables())
         self.assertFalse(self.sql("SHOW DATABASES LIKE 'tallybox'"))
 
-        self.sql("GRANT INSERT ON shop.orders TO 'tallybox_application_insert'@'%'")
-        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order),
-                  **self.login("application_insert"))
-        record = self.wait_record(TOPIC, self.order)
-        self.assertEqual(record.value, f'{{"number":"{self.order}","cents":1990}}'.encode())
+        self.sql(files["shop_rights.sql"])
+        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order), **self.shop_login)
+        self.wait_record(TOPIC, "7", f'{{"number":"{self.order}","cents":1990}}'.encode())
         self.assertEqual(self.shop("SELECT number FROM orders"), [(self.order,)])
         check = next(line for line in commands(page("OPERATIONS.md")) if "status --check" in line)
         self.assertTrue(self.shell(check).stdout.startswith("ok"))
@@ -86,13 +80,35 @@ class ApplicationsDatabase(ShopCase):
         files = page_files.files(page("docs/outbox.md"))
         self.shop(files["shop.sql"])
         self.make_outbox()
+        self.sql("DROP USER 'shop'@'%'")
         self.sql("CREATE USER 'shop'@'%' IDENTIFIED BY 'x'")
-        self.sql("GRANT INSERT ON shop.orders TO 'shop'@'%'")
-        self.assertIn("`shop.outbox`", section("docs/outbox.md", "## 2."))
-        self.sql(files["rights.sql"].replace("tallybox.outbox", "shop.outbox"))
-        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order), user="shop",
-                  password="x")
-        self.wait_record(TOPIC, self.order)
+        self.sql(files["shop_rights.sql"])
+        command = inline("docs/outbox.md",
+                         "tallybox migrate grants --role application_insert --account shop@localhost")
+        self.assertEqual(self.shell(command.replace("@localhost", "@%")).stdout, "")
+        login = {"user": "shop", "password": "x"}
+        self.shop(files["order_in_shop.sql"].replace("A-1001", self.order), **login)
+        self.wait_record(TOPIC, "7", self.order.encode())
+        # Also for webhooks.
+        self.shop("INSERT INTO retry_task (scene, handler) VALUES ('a', 'http')", **login)
+
+    def test_an_account_is_repaired_by_the_same_command(self):
+        """As the page says under "Again"."""
+        self.make_outbox()
+        command = next(line for line in section("docs/outbox.md", "## 2.").splitlines()
+                       if "--role status " in line)
+        status = "tallybox status --config tallybox.ini"
+        before = self.ini.read_text()
+        self.sql("ALTER USER 'tallybox_status'@'%' IDENTIFIED BY 'lost'")
+        self.assertEqual(self.run_command(status).returncode, suite.FAILED)
+        self.assertEqual(self.shell(command).stdout, "")
+        self.assertEqual(self.ini.read_text(), before)
+        self.shell(status)
+        # Another installation of this server, whose settings file has no such section.
+        self.ini.write_text(re.sub(r"\[role\.status\]\n.*\n.*\n", "", before))
+        self.assertNotEqual(self.run_command(command).returncode, 0)
+        self.ini.write_text(before)
+        self.shell(status)
 
 
 class FromDebezium(ShopCase):

@@ -79,15 +79,12 @@ class AddedLane(installation.Installation):
 
     def append(self, table, key):
         self.sql(f"INSERT INTO tallybox.{table} (id, aggregatetype, aggregateid, type, payload) "
-                 f"VALUES ('{key}', 'order', '{key}', 'OrderPlaced', '{{}}')", user="shop",
-                 password="secret")
+                 f"VALUES ('{key}', 'order', '{key}', 'OrderPlaced', '{{}}')", **self.shop_login)
 
     def test_events_of_an_application_get_a_lane_of_their_own(self):
         text = section("docs/sizing.md", "## Adding a lane")
         key = f"L-{self.server.port}"
         self.make_outbox()
-        self.sql("CREATE USER 'shop'@'%' IDENTIFIED BY 'secret'")
-        self.sql(block(page("docs/outbox.md"), "sql", "rights.sql"))
         self.append("outbox", f"{key}-1")
         settings = re.search(r" {4}\[relay\]\n(?:(?: {4}.*)?\n)*", section("README.md", "### Lanes"))
         with open(self.ini, "a", encoding="utf-8") as ini:
