@@ -19,6 +19,12 @@ struct presence_mysql {
 enum rc presence_mysql_beat(struct presence_mysql *mysql, const struct role_env *env,
                             struct err *err);
 
+/* Leaves a row of each role of the process that counts as dead from now on: its lease has no
+ * length. It takes the place of the row that such a process of this host left before, so that a
+ * role that fails at each start does not fill the table. */
+enum rc presence_mysql_fail(struct presence_mysql *mysql, const struct role_env *env,
+                            struct err *err);
+
 /* Deletes the rows that presence_mysql_beat() inserted. */
 enum rc presence_mysql_remove(struct presence_mysql *mysql, const struct role_env *env,
                               struct err *err);

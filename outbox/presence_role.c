@@ -75,14 +75,16 @@ static enum rc presence_start(void *role, struct err *err)
     return loop_start(&presence->loop, err);
 }
 
-/* The row of a process that cannot reach the database stays, and `tallybox status` shows it as
- * dead. */
+/* The row of a process that cannot reach the database, or whose role failed, stays, and `tallybox
+ * status` shows it as dead. */
 static void presence_join(void *role)
 {
     struct presence *presence = role;
 
     loop_join(&presence->loop);
-    if (presence->beaten)
+    if (presence->beaten && atomic_load(&presence->env->stop->failed))
+        (void)presence_mysql_fail(&presence->mysql, presence->env, NULL);
+    else if (presence->beaten)
         (void)presence_mysql_remove(&presence->mysql, presence->env, NULL);
 }
 

@@ -222,6 +222,26 @@ class Heartbeats(suite.Case):
             self.assertIn(f"role {instance}: no live instance", self.problems())
             self.stack.sql("DELETE FROM instance")
 
+    def test_a_role_that_failed_is_dead_at_once_and_one_that_was_stopped_is_gone(self):
+        sets = {"housekeep.interval_ms": 1000, "relay.lease_ms": 600000}
+        role = self.start("housekeep", sets=sets)
+        suite.wait_for("its heartbeat", lambda: self.stack.number(
+            "SELECT lease_ms FROM instance WHERE role = 'housekeep'") == 600000)
+        role.end()
+        self.assertEqual(self.stack.sql("SELECT name FROM instance"), [])
+        self.stack.sql("RENAME TABLE housekeep_state TO housekeep_away")
+        self.addCleanup(self.stack.sql, "RENAME TABLE housekeep_away TO housekeep_state")
+        account = self.stack.accounts.sets(["housekeep"], {})
+        for _ in range(2):
+            role = suite.Role(self.stack, "housekeep", {**account, **sets}, ()).start()
+            self.addCleanup(role.kill)
+            self.assertEqual(role.wait_end(), suite.FAILED, role.log_text())
+            self.assertIn("event=role_failed role=housekeep", role.log_text())
+            self.assertRegex(self.problems(), r"role housekeep: no live instance; \S+ died \d+ m?s ago")
+            self.assertRegex(self.stack.tallybox("status", expect=None).stdout,
+                             r"housekeep .*dead since 20\S+ \S+ UTC")
+        self.assertEqual(len(self.stack.sql("SELECT name FROM instance")), 1)
+
     def test_the_last_instance_of_a_role_is_shown_until_housekeeping_removes_it(self):
         row = ("('{}', '{}', '2020-01-01', UTC_TIMESTAMP(3) - INTERVAL {})").format
         rows = [row("old", "serve", "2 DAY"), row("older", "serve", "3 DAY"),
