@@ -300,6 +300,11 @@ static void check_retry(struct problems *problems)
         add_problem(problems, "retry queue: %" PRId64 " tasks wait for the group %s, which %s",
                     retry->closed[i].tasks, retry->closed[i].group,
                     retry->closed[i].known ? "is disabled" : "does not exist");
+    for (size_t i = 0; i < retry->ours_count; i++)
+        add_problem(problems,
+                    "retry queue: %" PRId64 " tasks of the handler %s fail for a reason of this "
+                    "installation: %s: tallybox retry list --reason-class ours",
+                    retry->ours[i].tasks, retry->ours[i].handler, retry->ours[i].reason);
 }
 
 static void check_partitions(struct problems *problems)

@@ -95,6 +95,8 @@ struct status_partition {
 #define STATUS_PAUSED_MAX 20
 #define STATUS_UNSERVED_MAX 10
 #define STATUS_CLOSED_MAX 10
+#define STATUS_REASON_SIZE 200
+#define STATUS_OURS_MAX 5
 
 struct status_retry {
     struct status_fault fault;
@@ -118,6 +120,15 @@ struct status_retry {
         bool known;                   /* the group is in retry_group */
         int64_t tasks;                /* waiting tasks of the group, among those counted */
     } closed[STATUS_CLOSED_MAX];
+    /* Waiting tasks whose last failure is of the class ours: a setting or an account of the
+     * installation is wrong. */
+    size_t ours_count;
+    struct {
+        char handler[STATUS_NAME_SIZE];
+        char reason[STATUS_REASON_SIZE]; /* of one of them, possibly cut */
+        int64_t tasks;
+    } ours[STATUS_OURS_MAX];
+    int64_t exhausted; /* tasks that ended so within a day and were not requeued */
     size_t paused_count;
     char paused[STATUS_PAUSED_MAX][STATUS_NAME_SIZE]; /* group/scene */
 };

@@ -5,6 +5,7 @@
 #include "common/db/cluster.h"
 #include "common/db/db.h"
 #include "common/db/error.h"
+#include "common/text.h"
 #include "consumer/installation_mysql.h"
 #include "consumer/singleton_lease.h"
 #include "outbox/outbox.h"
@@ -319,6 +320,46 @@ static void fill_closed(struct side *side, struct status_retry *retry)
     query_part(side, &retry->fault, closed_on_row, retry);
 }
 
+static enum rc ours_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+    size_t at = retry->ours_count++;
+
+    (void)err;
+    copy_text(retry->ours[at].handler, sizeof(retry->ours[0].handler), row, 0);
+    copy_text(retry->ours[at].reason, sizeof(retry->ours[0].reason), row, 1);
+    utf8_clean(retry->ours[at].reason);
+    retry->ours[at].tasks = db_column_i64(row, 2);
+    return RC_OK;
+}
+
+static enum rc exhausted_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+
+    (void)err;
+    retry->exhausted = db_column_i64(row, 0);
+    return RC_OK;
+}
+
+/* Counts among the newest of the day that ended. An operator has decided about a task that was
+ * requeued. */
+static void fill_failures(struct side *side, struct status_retry *retry)
+{
+    set_sql(side,
+            "SELECT handler, MIN(reason), COUNT(*) FROM (SELECT handler, reason, reason_class "
+            "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0" COUNT_LIMIT
+            ") w WHERE reason_class = 'ours' GROUP BY handler ORDER BY 3 DESC, 1 "
+            "LIMIT " DIGITS_OF(STATUS_OURS_MAX));
+    query_part(side, &retry->fault, ours_on_row, retry);
+    set_sql(side,
+            "SELECT COUNT(*) FROM (SELECT outcome, requeued_as FROM retry_task_history FORCE INDEX "
+            "(ix_retry_task_history_ended) WHERE ended_at > UTC_TIMESTAMP(3) - INTERVAL 1 DAY "
+            "ORDER BY ended_at DESC" COUNT_LIMIT
+            ") ended WHERE outcome = 'exhausted' AND requeued_as IS NULL");
+    query_part(side, &retry->fault, exhausted_on_row, retry);
+}
+
 static enum rc overdue_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status_retry *retry = ctx;
@@ -375,6 +416,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
     fill_overdue(side, retry);
     fill_unserved(side, retry);
     fill_closed(side, retry);
+    fill_failures(side, retry);
 }
 
 static enum rc progress_on_row(void *ctx, const struct db_row *row, struct err *err)

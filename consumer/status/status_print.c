@@ -361,6 +361,17 @@ static void put_retry(const struct status *status, struct buf *out)
                  plus_if_capped(retry->closed[i].tasks), retry->closed[i].group,
                  retry->closed[i].known ? "is disabled: tallybox retry group enable"
                                         : "does not exist: tallybox retry group set");
+    for (size_t i = 0; i < retry->ours_count; i++)
+        put_line(out,
+                 "%" PRId64 "%s of the handler %s fail for a reason of this installation: %s: "
+                 "tallybox retry list --reason-class ours",
+                 retry->ours[i].tasks, plus_if_capped(retry->ours[i].tasks), retry->ours[i].handler,
+                 retry->ours[i].reason);
+    if (retry->exhausted > 0)
+        put_line(out,
+                 "tasks exhausted within a day: %" PRId64
+                 "%s: tallybox retry history --outcome exhausted --since 1d",
+                 retry->exhausted, plus_if_capped(retry->exhausted));
     if (retry->instances > 0)
         put_line(out, "processes that run it: %" PRId64, retry->instances);
     else
@@ -688,6 +699,7 @@ static json_t *retry_json(const struct status *status)
     json_t *paused = json_array();
     json_t *unserved = json_object();
     json_t *closed = json_object();
+    json_t *ours = json_array();
 
     for (size_t i = 0; i < STATUS_TASK_STATES; i++)
         json_object_set_new(tasks, names[i], json_integer((json_int_t)one->tasks[i]));
@@ -699,13 +711,16 @@ static json_t *retry_json(const struct status *status)
     for (size_t i = 0; i < one->closed_count; i++)
         json_object_set_new(closed, one->closed[i].group,
                             json_integer((json_int_t)one->closed[i].tasks));
-    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "error",
-                     fault_json(&one->fault), "tasks", tasks, "tasks_max", STATUS_COUNT_MAX,
-                     "oldest_due_age_ms",
-                     one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(),
-                     "overdue_ms", number_json(one->overdue_ms), "paused_scenes", paused,
-                     "unserved_handlers", unserved, "closed_groups", closed, "instances",
-                     (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
+    for (size_t i = 0; i < one->ours_count; i++)
+        append_json(&ours, json_pack("{s:s, s:s, s:I}", "handler", one->ours[i].handler, "reason",
+                                     one->ours[i].reason, "tasks", (json_int_t)one->ours[i].tasks));
+    return json_pack(
+        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "error",
+        fault_json(&one->fault), "tasks", tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
+        one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(), "overdue_ms",
+        number_json(one->overdue_ms), "paused_scenes", paused, "unserved_handlers", unserved,
+        "closed_groups", closed, "failing_ours", ours, "exhausted_day", (json_int_t)one->exhausted,
+        "instances", (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
 }
 
 /* One line instead of the same one in the section of each part. */

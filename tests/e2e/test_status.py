@@ -205,3 +205,41 @@ class Diverted(suite.Case):
                                r".*headers.*; tallybox retry list --group outbox shows the tasks, "
                                rf"tallybox retry edit {task} corrects this one")
         self.assertNotIn("/73", text)
+
+
+class FailedTasks(suite.Case):
+    """Tasks that fail because of a setting, and tasks that were given up."""
+
+    def check(self, expect):
+        return self.stack.tallybox("status", "--check", expect=expect).stdout
+
+    def test_a_setting_that_refuses_tasks_is_a_problem(self):
+        self.start("relay")
+        retry = self.start("retry", sets={"retry.http_hosts": "example.org"})
+        suite.wait_for("nothing to be wrong", lambda: self.stack.tallybox(
+            "status", "--check", expect=None).stdout == "ok\n")
+        self.stack.sql("""INSERT INTO retry_task (scene, handler, idempotency_key, options) VALUES
+                          ('hook', 'http', 'one', '{"url": "http://absent.example/"}')""")
+        suite.wait_for("the first attempt", lambda: self.stack.number(
+            "SELECT attempts FROM retry_task") == 1)
+        self.assertIn('retry queue: 1 tasks of the handler http fail for a reason of this installation: '
+                      'the host "absent.example" with port 80 is not in retry.http_hosts of this '
+                      'process: tallybox retry list --reason-class ours', self.check(suite.FAILED))
+        retry.end()
+        self.stack.sql("DELETE FROM retry_task")
+
+    def test_an_exhausted_task_is_shown_until_it_is_requeued(self):
+        self.start("relay")
+        self.stack.sql(
+            "INSERT INTO retry_task_history (id, task_group, scene, handler, params_type, state, "
+            "attempts, next_at, reason_class, reason, owner, epoch, step, created_at, updated_at, "
+            "outcome, ended_at) VALUES (1, 'default', 'hook', 'http', '', 0, 6, UTC_TIMESTAMP(3), "
+            "'transient', 'no', '', 0, 0, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3), 'exhausted', "
+            "UTC_TIMESTAMP(3))")
+        line = "tasks exhausted within a day: 1: tallybox retry history --outcome exhausted --since 1d"
+        self.assertIn(line, self.stack.tallybox("status").stdout)
+        self.assertEqual(self.check(None), "ok\n")
+        done = self.stack.tallybox("retry", "history", "--outcome", "exhausted", "--since", "1d")
+        self.assertIn("hook", done.stdout)
+        self.stack.sql("UPDATE retry_task_history SET requeued_as = 2")
+        self.assertNotIn("exhausted", self.stack.tallybox("status").stdout)

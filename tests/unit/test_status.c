@@ -333,6 +333,27 @@ static void what_an_operator_must_look_at_is_the_first_line(void **state)
     free(status);
 }
 
+static void tasks_that_fail_for_a_reason_of_the_installation_are_a_problem(void **state)
+{
+    struct status *status = status_good();
+
+    (void)state;
+    status->retry.exhausted = 3;
+    assert_problem(status, NULL);
+    assert_says(status, "  tasks exhausted within a day: 3: tallybox retry history --outcome "
+                        "exhausted --since 1d\n");
+    status->retry.ours_count = 1;
+    set(status->retry.ours[0].handler, "http");
+    set(status->retry.ours[0].reason, "the host \"h\" is not in retry.http_hosts");
+    status->retry.ours[0].tasks = 7;
+    assert_problem(status,
+                   "PROBLEMS: retry queue: 7 tasks of the handler http fail for a reason of "
+                   "this installation: the host \"h\" is not in retry.http_hosts: tallybox "
+                   "retry list --reason-class ours\n");
+    assert_says(status, "  7 of the handler http fail for a reason of this installation: the host");
+    free(status);
+}
+
 /* As --watch writes it on a terminal, which clears the screen first. */
 static void the_first_line_has_its_beginning_behind_other_text(void **state)
 {
@@ -699,6 +720,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_retry_queue_reports_tasks_that_wait_for_an_operator),
+        cmocka_unit_test(tasks_that_fail_for_a_reason_of_the_installation_are_a_problem),
         cmocka_unit_test(a_partition_is_found_again),
         cmocka_unit_test(there_is_an_end_to_partitions),
         cmocka_unit_test(lag_counts_the_records_that_can_still_be_read),
