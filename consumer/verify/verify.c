@@ -139,25 +139,25 @@ static enum rc check_totals(const struct verify_source *source, struct verify_re
     return rc;
 }
 
-/* Compares single contents only in groups that differ, so that a correct log costs one scan on each
- * side. */
+/* Counts the voters of vote_state. Compares single contents only in groups that differ, so that a
+ * correct log costs one scan on each side. */
 static enum rc check_voters(const struct verify_source *source, struct verify_result *result,
                             struct err *err)
 {
     int64_t written[VERIFY_GROUPS];
     int64_t logged[VERIFY_GROUPS];
     uint64_t contents = 0;
+    uint64_t logged_rows = 0;
     struct merge merge;
-    enum rc rc = source->groups(source->ctx, VERIFY_WRITERS, written, err);
+    enum rc rc = source->groups(source->ctx, VERIFY_WRITERS, written, &result->rows, err);
 
     if (rc == RC_OK)
-        rc = source->groups(source->ctx, VERIFY_LOG, logged, err);
+        rc = source->groups(source->ctx, VERIFY_LOG, logged, &logged_rows, err);
     if (rc == RC_OK)
         rc = init_merge(&merge, source, result, err);
     if (rc != RC_OK)
         return rc;
     for (int group = 0; group < VERIFY_GROUPS && rc == RC_OK; group++) {
-        result->rows++;
         if (written[group] == logged[group])
             continue;
         /* Comparing a group costs a scan: with enough examples, further groups are only counted. */

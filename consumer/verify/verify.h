@@ -50,9 +50,9 @@ struct verify_source {
                      struct err *err);
     /* Computes a fingerprint of the voters of each group of contents. Equal on both sides if and
      * only if each voter's last vote is the same (except for collisions of a 32-bit hash). One scan
-     * of the data. */
+     * of the data, of *rows rows. */
     enum rc (*groups)(void *ctx, enum verify_side side, int64_t fingerprints[VERIFY_GROUPS],
-                      struct err *err);
+                      uint64_t *rows, struct err *err);
     /* Reads the next contents above `after`, in order, at most max, with their totals (group =
      * VERIFY_TOTALS) or with the fingerprints of one group. *count 0: the end. A content without
      * votes may be left out or have 0. */

@@ -340,38 +340,47 @@ static const char *const fingerprints[] = {
     [VERIFY_LOG] = "SUM(" VOTE_SUM_SIGN " * " VOTE_SUM_WEIGHT ") AS weight FROM " LOG,
 };
 
+struct groups {
+    int64_t *sums;
+    uint64_t rows;
+};
+
 static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
-    int64_t *sums = ctx;
+    struct groups *groups = ctx;
     int64_t group = db_column_i64(row, 0);
 
     (void)err;
     if (group >= 0 && group < VERIFY_GROUPS)
-        sums[group] += db_column_i64(row, 1);
+        groups->sums[group] += db_column_i64(row, 2);
+    groups->rows += db_column_u64(row, 1);
     return RC_OK;
 }
 
 static enum rc source_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY_GROUPS],
-                             struct err *err)
+                             uint64_t *rows, struct err *err)
 {
     struct verify_mysql *verify = ctx;
+    struct groups groups = {.sums = sums};
     struct buf *sql = &verify->sql;
     enum rc rc;
 
     memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
     buf_reset(sql);
     /* Ids are 1 to 2^63-1, so MOD() is never negative. */
-    buf_print(sql, "SELECT MOD(content_id, %d) AS content_group, %s GROUP BY content_group",
+    buf_print(sql,
+              "SELECT MOD(content_id, %d) AS content_group, COUNT(*), %s GROUP BY content_group",
               VERIFY_GROUPS, fingerprints[side]);
-    rc = db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
+    rc = db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, &groups, err);
+    *rows = groups.rows;
     if (rc != RC_OK || side == VERIFY_WRITERS)
         return rc;
     buf_reset(sql);
     buf_print(sql,
-              "SELECT MOD(content_id, %d) AS content_group, SUM(fingerprint) FROM vote_base "
-              "GROUP BY content_group",
+              "SELECT MOD(content_id, %d) AS content_group, COUNT(*), SUM(fingerprint) FROM "
+              "vote_base GROUP BY content_group",
               VERIFY_GROUPS);
-    return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, sums, err);
+    return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, &groups, err);
 }
 
 /* The first max contents of both parts together are among the first max of each part. */

@@ -47,12 +47,13 @@ static enum rc fake_check(void *ctx, size_t index, struct verify_result *result,
 }
 
 static enum rc fake_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY_GROUPS],
-                           struct err *err)
+                           uint64_t *rows, struct err *err)
 {
     struct fake *fake = ctx;
 
     if (fails(fake))
         return err_fail(err, RC_RETRY, 0, "away");
+    *rows = fake->voter_count;
     memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
     for (size_t i = 0; i < fake->voter_count; i++)
         sums[fake->voters[side][i].content_id % VERIFY_GROUPS] += fake->voters[side][i].value;
@@ -165,6 +166,7 @@ static void voters_that_differ_are_found_although_the_totals_agree(void **state)
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
     assert_int_equal(seen.totals.violations, 0);
     assert_int_equal(seen.voters.violations, 2);
+    assert_int_equal(seen.voters.rows, 3);
     assert_string_equal(seen.voters.offenders[0],
                         "content 1031: the voters in vote_state are not those in vote_document");
     assert_string_equal(seen.voters.offenders[1],
