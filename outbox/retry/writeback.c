@@ -197,7 +197,8 @@ static void end_exhausted(struct slot *slot, const char *why)
     enum fault_class fault =
         slot->attempt_result.end == ATTEMPT_REJECTED ? FAULT_CLASS_REFUSED : classify_fault(slot);
 
-    put_reason(slot, fault, why);
+    /* The class is a column of its own. */
+    put_reason(slot, fault, strcmp(why, fault_class_name(fault)) == 0 ? "" : why);
     slot->update.end = choose_exhausted_end(slot);
     put_callback(slot, &slot->kind->scene->policy.on_exhausted, "exhausted");
 }

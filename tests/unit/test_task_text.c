@@ -95,7 +95,7 @@ static void nothing_in_a_task_steers_the_terminal(void **state)
     assert_shows("a? b c");
 }
 
-static void long_keys_stay_whole_and_long_reasons_are_cut_between_characters(void **state)
+static void long_keys_and_long_reasons_stay_whole(void **state)
 {
     struct retry_view view = view_make();
     char key[3 * 100 + 1] = "";
@@ -110,8 +110,8 @@ static void long_keys_stay_whole_and_long_reasons_are_cut_between_characters(voi
     assert_true(utf8_prints(out.data, out.len));
     snprintf(whole, sizeof(whole), "  %s  ", key);
     assert_shows(whole);
-    assert_shows("\xe2\x82\xac..\n");
-    assert_true(out.len < 700);
+    snprintf(whole, sizeof(whole), "  %s\n", key);
+    assert_shows(whole);
 }
 
 static void a_word_for_the_shell_is_quoted_where_it_must_be(void **state)
@@ -189,8 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_shows_when_the_task_is_due, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_in_a_task_steers_the_terminal, setup, teardown),
-        cmocka_unit_test_setup_teardown(
-            long_keys_stay_whole_and_long_reasons_are_cut_between_characters, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_keys_and_long_reasons_stay_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_word_for_the_shell_is_quoted_where_it_must_be, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_task_is_one_json_object, setup, teardown),

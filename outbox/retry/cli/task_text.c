@@ -12,7 +12,6 @@
 
 #define KIND_COLUMNS 26
 #define KEY_COLUMNS 20
-#define REASON_COLUMNS 60
 #define ALL_COLUMNS (SIZE_MAX / 2)
 
 /* Up to columns characters of text on one line, cut with dots; then blanks up to `fill`. */
@@ -114,7 +113,8 @@ void task_text_row(struct buf *out, const struct retry_view *view, int64_t now_m
     buf_text_put(out, "  ");
     if (view->reason_class[0])
         buf_print(out, "%s: ", view->reason_class);
-    put_cell(out, view->reason, REASON_COLUMNS, 0);
+    /* Never cut: the word that matters is often the last one. */
+    put_cell(out, view->reason, ALL_COLUMNS, 0);
     buf_char(out, '\n');
 }
 
@@ -188,7 +188,7 @@ void task_text_attempt(struct buf *out, const struct retry_attempt_view *attempt
     char took[WHEN_AGE_SIZE];
 
     if (first)
-        buf_print(out, "\n%-12s  %-8s  %-8s  %-24s  %s\n", "attempt", "took", "outcome", "by",
+        buf_print(out, "\n%-12s  %-8s  %-8s  %-24s  %s\n", "attempted", "took", "outcome", "by",
                   "reason");
     when_age(age, now_ms - attempt->at_ms);
     snprintf(ago, sizeof(ago), "%s ago", age);
