@@ -14,6 +14,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import accounts  # noqa: E402
 import alerts_table  # noqa: E402
 import suite  # noqa: E402
+import installation  # noqa: E402
 import page_files  # noqa: E402
 import wire  # noqa: E402
 
@@ -31,6 +33,7 @@ LANGUAGES = ("python", "go", "java", "node", "php")
 TOPIC = "outbox.event.order"
 PARTITIONS = 2
 APPLICATION = "tallybox_application"
+WRITER = "tallybox_application_insert"  # what the pages give to the shop
 SECONDS = 180  # for a step of programs that start on a busy machine
 # For every language an account of the shop in each test.
 WRITERS, READERS, CANCELLERS = 100, 200, 300
@@ -46,10 +49,18 @@ def statements(text):
     return [one.strip() for one in "\n".join(lines).split(";") if one.strip()]
 
 
-def grant_shop(stack):
-    """The rights of the application's account on its own tables."""
-    stack.sql_all(f"GRANT SELECT, INSERT, UPDATE ON `{stack.name}`.{table} TO '{APPLICATION}'@'%'"
-                  for table in ("account", "orders"))
+def make_shop(stack, database, account):
+    """The tables of docs/outbox.md, and the rights of the application's account on them."""
+    files = page_files.files(page("docs/outbox.md"))
+    for statement in statements(files["shop.sql"]):
+        stack.sql(statement, name=database)
+    stack.sql_all(one.replace("shop.", f"`{database}`.").replace("'shop'", f"'{account}'")
+                  for one in statements(files["shop_rights.sql"]))
+
+
+def fetched():
+    """{language: folder}, by scripts/part_languages.sh."""
+    return dict(word.split("=", 1) for word in os.environ["TALLYBOX_LANGUAGES"].split())
 
 
 class Receiver:
@@ -137,7 +148,7 @@ class Language:
 
     def command(self, program, *arguments):
         """The page's command that runs a program, with other arguments."""
-        for line in self.files["run.sh"].splitlines():
+        for line in (self.files["run.sh"] + self.files["read.sh"]).splitlines():
             words = shlex.split(line)
             for at, word in enumerate(words):
                 if program in word.lower().replace("_", ""):
@@ -153,7 +164,8 @@ class Language:
 
 
 class Languages(suite.Case):
-    """The shop of docs/applications.md in each language, at the same time."""
+    """The shop of docs/applications.md in each language, at the same time. The outbox has a database
+    of its own."""
 
     needs = "languages"
     seconds = 45
@@ -168,14 +180,14 @@ class Languages(suite.Case):
         cls.files = page_files.files(cls.shared)
         env = suite.clean_environment(
             DB_HOST=suite.database().host, DB_PORT=str(suite.database().port),
-            DB_NAME=cls.stack.name, DB_USER=APPLICATION, DB_PASSWORD=accounts.PASSWORD,
+            DB_NAME=cls.shop_database(), OUTBOX_DB=cls.stack.name, DB_USER=WRITER,
+            DB_PASSWORD=accounts.PASSWORD,
             KAFKA_BROKERS=suite.kafka().bootstrap,
             WEBHOOK_URL=f"http://{cls.receiver.host}/cancelled")
         cls.languages = [Language(name, cls.stack.folder, env) for name in LANGUAGES]
-        parts = dict(word.split("=", 1) for word in os.environ["TALLYBOX_LANGUAGES"].split())
         for language in cls.languages:
-            if language.name in parts:
-                language.use(parts[language.name])
+            if language.name in fetched():
+                language.use(fetched()[language.name])
         cls.make_shop()
         cls.stack.role("run", sets={"retry.http_hosts": cls.receiver.host})
         with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -186,20 +198,24 @@ class Languages(suite.Case):
     @classmethod
     def make_shop(cls):
         """The tables of the pages; a database for each reader."""
-        for statement in statements(cls.files["shop.sql"]):
-            cls.stack.sql(statement)
+        shop = cls.shop_database()
+        cls.stack.sql_all([f"CREATE DATABASE `{shop}`"])
+        cls.addClassCleanup(cls.stack.sql_all, [f"DROP DATABASE `{shop}`"])
+        make_shop(cls.stack, shop, WRITER)
         for base in (WRITERS, CANCELLERS):
-            cls.stack.append([{"id": base + at} for at in range(len(LANGUAGES))], table="account")
-        grant_shop(cls.stack)
+            cls.stack.sql("INSERT INTO account (id) VALUES " + ", ".join(
+                f"({base + at})" for at in range(len(LANGUAGES))), name=shop)
         for language in cls.languages:
             name = cls.reader_database(language)
-            cls.stack.sql_all([f"CREATE DATABASE `{name}`",
-                               f"GRANT SELECT, INSERT, UPDATE, DELETE ON `{name}`.* TO "
-                               f"'{APPLICATION}'@'%'"])
+            cls.stack.sql_all([f"CREATE DATABASE `{name}`"])
             cls.addClassCleanup(cls.stack.sql_all, [f"DROP DATABASE `{name}`"])
             for statement in statements(cls.files["invoices.sql"]
                                         + language.files.get("position.sql", "")):
-                cls.stack.sql(statement, name=name)
+                cls.stack.sql(statement.replace("'shop'", f"'{WRITER}'"), name=name)
+
+    @classmethod
+    def shop_database(cls):
+        return f"{cls.stack.name}_shop"
 
     @classmethod
     def reader_database(cls, language):
@@ -240,7 +256,7 @@ class Languages(suite.Case):
         before = self.stack.number("SELECT @@global.innodb_lock_wait_timeout")
         self.stack.sql("SET GLOBAL innodb_lock_wait_timeout = 300")
         self.addCleanup(self.stack.sql, f"SET GLOBAL innodb_lock_wait_timeout = {before}")
-        holder = suite.connect(self.stack.name, autocommit=False)
+        holder = suite.connect(self.shop_database(), autocommit=False)
         self.addCleanup(holder.close)
         with holder.cursor() as cursor:
             # It stops FOR UPDATE, but not the shared lock that a foreign key takes.
@@ -253,8 +269,8 @@ class Languages(suite.Case):
             == len(LANGUAGES), SECONDS, every=0.3)
         with holder.cursor() as cursor:
             for at in range(len(LANGUAGES)):
-                cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES "
-                               "(UUID(), 'order', %s, 'AccountOpened')", [str(WRITERS + at)])
+                cursor.execute(f"INSERT INTO {self.stack.name}.outbox (id, aggregatetype, aggregateid,"
+                               " type) VALUES (UUID(), 'order', %s, 'AccountOpened')", [str(WRITERS + at)])
         holder.commit()
         self.expect({name: self.ended(process) for name, process in running.items()}, 0, "placed")
         self.expect(self.run_all("placeorder", order), 0, "placed before")
@@ -263,11 +279,13 @@ class Languages(suite.Case):
             self.assertNotEqual(code, 0, f"{name}: an order without an account: {output}")
         self.assertEqual(
             self.stack.sql("SELECT number, account_id, cents FROM orders WHERE number REGEXP "
-                           "'^[WX]-' ORDER BY number"),
+                           "'^[WX]-' ORDER BY number", name=self.shop_database()),
             [(f"W-{at}", WRITERS + at, 1990) for at in range(len(LANGUAGES))])
         self.stack.wait_drained()
         events = collections.defaultdict(list)
         for record in self.stack.records(TOPIC):
+            if record.headers["id"].startswith("bad-"):
+                continue
             body = json.loads(record.value) if record.value else None
             events[record.key.decode()].append((record.headers["ce_type"], body))
         for at, name in enumerate(LANGUAGES):
@@ -280,10 +298,18 @@ class Languages(suite.Case):
         """Events of the kind that the programs write; their ids."""
         rows = [{"id": f"r-{at}-{number}", "aggregatetype": "order", "type": "OrderPlaced",
                  "aggregateid": str(READERS + at),
-                 "payload": json.dumps({"number": f"R-{at}-{number}", "cents": 5})}
+                 "payload": json.dumps({"number": f"R-{at}-{number}", "cents": 5, "note": "\u2713"},
+                                       ensure_ascii=False)}
                 for number in range(4) for at in range(len(LANGUAGES))]
         rows[7:7] = [{"id": "r-cancelled", "aggregatetype": "order", "type": "OrderCancelled",
                       "aggregateid": str(READERS), "payload": "{}"}]
+        # Each is bad in another way; the orders of account READERS follow some of them.
+        rows[9:9] = [{"id": f"bad-{at}", "aggregatetype": "order", "type": "OrderPlaced",
+                      "aggregateid": key, "payload": payload}
+                     for at, (key, payload) in enumerate([
+                         ("A-1001", "{}"), (str(READERS), None), (str(READERS), "{"),
+                         (str(READERS), "null"), (str(READERS), b"\xff"), ("9" * 30, "{}"),
+                         (str(READERS), "")])]
         self.stack.append(rows)
         self.stack.wait_drained()
         return [row["id"] for row in rows]
@@ -314,6 +340,11 @@ class Languages(suite.Case):
             found[account].append(json.loads(placed)["number"])
         return found
 
+    def bad_events(self, language):
+        """Keys and values of those that a reader has refused, each once."""
+        return set(self.stack.sql("SELECT DISTINCT record_key, record_value FROM bad_event WHERE "
+                                  "reason <> ''", name=self.reader_database(language)))
+
     def has_read(self, language, processes, last):
         """Whether the last orders have their invoices; a reader that ended is a failure at once."""
         if any(process.poll() is not None for process in processes):
@@ -343,10 +374,15 @@ class Languages(suite.Case):
                 found = self.invoices(language)
                 for at in range(len(LANGUAGES)):
                     self.assertEqual(found[READERS + at], [f"R-{at}-{n}" for n in range(4)])
+                self.assertLessEqual(
+                    {(record.key, record.value) for record in mine
+                     if record.headers["id"].startswith("bad-") and record.value != b"\xff"},
+                    self.bad_events(language), self.reader_log(language))
 
     def test_a_webhook_is_handed_over_and_tried_until_it_is_accepted(self):
-        self.stack.append([{"number": f"C-{at}", "account_id": CANCELLERS + at, "cents": 5}
-                           for at in range(len(LANGUAGES))], table="orders")
+        self.stack.sql("INSERT INTO orders (number, account_id, cents) VALUES " + ", ".join(
+            f"('C-{at}', {CANCELLERS + at}, 5)" for at in range(len(LANGUAGES))),
+            name=self.shop_database())
         for _ in range(2):
             self.expect(self.run_all("cancelorder", lambda at: [f"C-{at}"]), 0, "")
         for at, name in enumerate(LANGUAGES):
@@ -357,6 +393,98 @@ class Languages(suite.Case):
             calls = self.receiver.of(f"C-{at}")
             self.assertEqual([accepted for _, accepted in calls], [False, True], name)
             self.assertEqual(len({key for key, _ in calls}), 1, name)
+
+
+class Story(installation.Installation):
+    """docs/outbox.md, then docs/applications.md, then the page of each language: its commands as they
+    are printed, in their order. Only the order's number differs between the languages."""
+
+    needs = "languages"
+    seconds = 60
+
+    def settings_of_page(self):
+        """The environment of docs/applications.md, with the addresses of this test."""
+        text = page_files.files(page("docs/applications.md"))["environment.sh"]
+        for printed, here in (("=3306", f"={self.server.port}"),
+                              ("127.0.0.1:9092", suite.kafka().bootstrap),
+                              ("DB_PASSWORD=secret", f"DB_PASSWORD={self.shop_login['password']}"),
+                              ("https://billing.example.org:8443", f"http://{self.receiver.host}")):
+            self.assertEqual(text.count(printed), 1, printed)
+            text = text.replace(printed, here)
+        return text
+
+    def allow_host(self):
+        """The settings for `tallybox retry`, and its rule."""
+        text = page("docs/applications.md")
+        settings = installation.block(text, "ini").replace("billing.example.org:8443",
+                                                           self.receiver.host)
+        with open(self.ini, "a", encoding="utf-8") as ini:
+            ini.write(f"\n{settings}")
+        self.restart(installation.role_command("retry"))
+        self.shell(next(line for line in text.splitlines() if line.startswith("tallybox retry")))
+
+    def play(self, language, at):
+        """run.sh to its end, then read.sh until it has written the invoice."""
+        number = f"A-{self.server.port}-{at}"
+        (language.folder / "environment.sh").write_text(self.settings_of_page())
+        run = language.files["run.sh"].replace("A-1002", number)
+        if language.name == "python":
+            run = run.replace("python3", sys.executable)
+        done = subprocess.run(["sh", "-ec", f". ./environment.sh\n{run}"], cwd=language.folder,
+                              env=language.env, capture_output=True, text=True, timeout=SECONDS,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "placed\n"), done.stderr)
+        suite.wait_for("the call to be accepted", lambda: len(self.receiver.of(number)) > 1, SECONDS)
+        read = language.files["read.sh"].strip()
+        if language.name == "python":
+            read = read.replace("python3", sys.executable)
+        with open(self.work / f"read-{language.name}.log", "wb") as log:
+            reader = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "sh", "-ec",
+                                       f". ./environment.sh\n{read}"], cwd=language.folder,
+                                      env=language.env, stdout=log, stderr=log, start_new_session=True)
+        try:
+            suite.wait_for("the invoice\n", lambda: self.has_invoice(language, reader, number), SECONDS)
+        finally:
+            os.killpg(reader.pid, signal.SIGKILL)
+            reader.wait()
+        # All languages write into one table: the readers after the first find every id in it.
+        self.sql("DELETE FROM processed_event", database="shop")
+
+    def has_invoice(self, language, reader, number):
+        text = (self.work / f"read-{language.name}.log").read_text()
+        self.assertIsNone(reader.poll(), text)
+        return re.search(rf'^invoice for account 7: .*"{number}"', text, re.M)
+
+    def check_partitions(self):
+        """The page of PHP starts a reader for each partition that the relay makes."""
+        count = re.search(r"`relay.topic_partitions` \| `(\d+)`", page("docs/settings.md"))[1]
+        self.assertIn(f"by default there are {count}:", page("docs/php.md"))
+        self.assertIn(f"$(seq 0 {int(count) - 1})", page("docs/php.md"))
+
+    def test_from_the_outbox_to_the_reader_of_each_language(self):
+        self.check_partitions()
+        self.receiver = Receiver()
+        self.addCleanup(self.receiver.close)
+        files = page_files.files(page("docs/outbox.md"))
+        languages = [Language(name, self.work, suite.clean_environment()) for name in LANGUAGES]
+        try:
+            self.make_outbox()
+            self.sql("CREATE DATABASE shop")
+            self.sql(files["shop.sql"], database="shop")
+            self.sql(files["shop_rights.sql"])
+            self.sql(files["order.sql"], database="shop", **self.shop_login)
+            self.sql(page_files.files(page("docs/applications.md"))["invoices.sql"], database="shop")
+            self.allow_host()
+            for at, language in enumerate(languages):
+                if language.name in fetched():
+                    language.use(fetched()[language.name])
+                language.build()
+                if "position.sql" in language.files:
+                    self.sql(language.files["position.sql"], database="shop")
+                self.play(language, at)
+        except BaseException:
+            print(self.logs(), file=sys.stderr)
+            raise
 
 
 class Examples(suite.Case):
@@ -432,10 +560,7 @@ class Examples(suite.Case):
             self.compare(answer, self.shell(command))
 
     def test_an_event_by_the_insert_of_readme_is_in_the_outbox(self):
-        for statement in statements(page_files.files(page("docs/applications.md"))["shop.sql"]):
-            self.stack.sql(statement)
-        self.stack.append([{"id": 7}], table="account")
-        grant_shop(self.stack)
+        make_shop(self.stack, self.stack.name, APPLICATION)
         self.run_sql(self.section("README.md", "## Write an event"))
         self.assertEqual(self.stack.sql("SELECT number, aggregatetype, aggregateid, type FROM "
                                         "outbox JOIN orders ON aggregateid = account_id"),
