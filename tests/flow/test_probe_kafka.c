@@ -102,7 +102,7 @@ static void a_slow_broker_answers(void **state)
     rd_kafka_mock_broker_set_rtt(cluster, BROKER, RTT_MS);
     probe_kafka_open(&probe, &settings);
     step_until(&probe, false, &now_ms);
-    for (int64_t until_ms = os_now_ms() + 10 * RTT_MS; os_now_ms() < until_ms;) {
+    for (int64_t until_ms = os_now_ms() + INT64_C(10) * RTT_MS; os_now_ms() < until_ms;) {
         probe_kafka_step(&probe, os_now_ms());
         assert_false(probe_kafka_failing(&probe, NULL));
         poll(NULL, 0, 100);
