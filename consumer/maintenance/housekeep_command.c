@@ -276,6 +276,28 @@ static int print_dry_run(const struct settings *settings, bool json)
     return code;
 }
 
+static int forget_instance(const struct settings *settings, const char *name)
+{
+    struct housekeep_mysql *mysql = NULL;
+    struct err err = {0};
+    uint64_t count = 0;
+    enum rc rc = housekeep_mysql_open(&mysql, settings, &err);
+
+    if (rc == RC_OK)
+        rc = housekeep_mysql_forget(mysql, name, &count, &err);
+    housekeep_mysql_close(mysql);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    if (count > 0) {
+        printf("%s is forgotten\n", name);
+        return EXIT_DONE;
+    }
+    fprintf(stderr,
+            "tallybox housekeep: no dead instance is named %s; `tallybox status` lists them\n",
+            name);
+    return EXIT_FAILED;
+}
+
 static int run_once(const struct settings *settings, bool json)
 {
     struct housekeep_counts counts = {0};
@@ -294,10 +316,13 @@ static int once_command(role_gate gate, int argc, char **argv)
     bool once = false;
     bool dry = false;
     bool json = false;
+    const char *forget = NULL;
     const struct option_entry entries[] = {
         {"once", OPTION_FLAG, &once, NULL, "run one round of housekeeping now and end", NULL},
         {"dry-run", OPTION_FLAG, &dry, NULL, "change nothing and print what a round would do",
          NULL},
+        {"forget", OPTION_TEXT, &forget, "INSTANCE",
+         "only delete the heartbeat of this dead instance, so that status does not show it", NULL},
         {"json", OPTION_FLAG, &json, NULL, "print the result as JSON", NULL},
     };
     const struct option_parse parse = {
@@ -320,9 +345,12 @@ static int once_command(role_gate gate, int argc, char **argv)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
-    rc = gate ? gate(config_settings(config), false, &err) : RC_OK;
+    /* A heartbeat does not need the tables for votes. */
+    rc = gate && !forget ? gate(config_settings(config), false, &err) : RC_OK;
     if (rc != RC_OK)
         code = options_fail(rc, &err);
+    else if (forget)
+        code = forget_instance(config_settings(config), forget);
     else if (dry)
         code = print_dry_run(config_settings(config), json);
     else
@@ -338,7 +366,8 @@ int housekeep_command(role_gate gate, int argc, char **argv)
                                          NULL,       NULL,        0,     NULL};
 
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--once") == 0 || strcmp(argv[i], "--dry-run") == 0)
+        if (strcmp(argv[i], "--once") == 0 || strcmp(argv[i], "--dry-run") == 0 ||
+            strncmp(argv[i], "--forget", strlen("--forget")) == 0)
             return once_command(gate, argc, argv);
     return role_main(&process, argc, argv);
 }

@@ -603,6 +603,22 @@ void housekeep_mysql_close(struct housekeep_mysql *mysql)
     free(mysql);
 }
 
+enum rc housekeep_mysql_forget(struct housekeep_mysql *mysql, const char *name, uint64_t *count,
+                               struct err *err)
+{
+    enum rc rc = prepare_writers(mysql, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&mysql->sql);
+    buf_text_put(&mysql->sql,
+                 "DELETE FROM instance WHERE seen_at NOT BETWEEN UTC_TIMESTAMP(3) - INTERVAL "
+                 "lease_ms * 1000 MICROSECOND AND UTC_TIMESTAMP(3) + INTERVAL lease_ms * 2000 "
+                 "MICROSECOND AND name = ");
+    db_put_text(mysql->writers, &mysql->sql, name, strlen(name));
+    return db_exec_buf(mysql->writers, &mysql->sql, count, err);
+}
+
 const struct housekeep_store *housekeep_mysql_store(const struct housekeep_mysql *mysql)
 {
     return &mysql->store;

@@ -16,6 +16,11 @@ enum rc housekeep_mysql_open(struct housekeep_mysql **mysql, const struct settin
                              struct err *err);
 void housekeep_mysql_close(struct housekeep_mysql *mysql);
 
+/* Deletes the rows of an instance whose heartbeat is as old, or as far in the future, as that of a
+ * dead one. *count: how many. */
+enum rc housekeep_mysql_forget(struct housekeep_mysql *mysql, const char *name, uint64_t *count,
+                               struct err *err);
+
 /* Valid until the close. */
 const struct housekeep_store *housekeep_mysql_store(const struct housekeep_mysql *mysql);
 
