@@ -118,7 +118,7 @@ int set_up(void **state)
     fixture->settings.api.header_bytes_max = 16384;
     fixture->settings.api.connections_max = 10;
     fixture->settings.api.request_timeout_ms = TIMEOUT_MS;
-    fake_votes_init(&fixture->fake);
+    votes_db_init(&fixture->fake);
     fixture->totals_store = (struct totals_store){.ping = ping_totals, .read = read_totals};
     assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
     queues_open(fixture);
@@ -148,8 +148,8 @@ int tear_down(void **state)
     queue_free(fixture->votes);
     queue_free(fixture->reads);
     stop_done(&fixture->stop);
-    fake_votes_check(&fixture->fake);
-    fake_votes_done(&fixture->fake);
+    votes_db_check(&fixture->fake);
+    votes_db_done(&fixture->fake);
     free(fixture);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include "producer/http/api.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/vote/committer.h"
-#include "tests/fakes/fake_votes.h"
+#include "tests/flow/votes_fixture.h"
 
 #define GOOD "{\"voterId\":1,\"contentId\":2,\"voting\":1}"
 #define JSON "Content-Type: application/json\r\n"
@@ -18,7 +18,7 @@
 /* The API on a fake database, with its threads. */
 struct api_fixture {
     struct settings settings;
-    struct fake_votes fake;
+    struct votes_db fake;
     struct totals_store totals_store;
     struct stop stop;
     struct queue *votes;

@@ -81,7 +81,7 @@ int commit_fixture_set_up(void **state)
     };
 
     assert_non_null(fixture);
-    fake_votes_init(&fixture->fake);
+    votes_db_init(&fixture->fake);
     fixture->now_ms = 1000000;
     assert_int_equal(stop_init(&fixture->stop, &fixture->err), RC_OK);
     assert_int_equal(queue_open(&fixture->queue, &queue, &fixture->err), RC_OK);
@@ -104,8 +104,8 @@ int commit_fixture_tear_down(void **state)
         assert_int_equal(fixture->asked[i]->releases, 1);
         free(fixture->asked[i]);
     }
-    fake_votes_check(&fixture->fake);
-    fake_votes_done(&fixture->fake);
+    votes_db_check(&fixture->fake);
+    votes_db_done(&fixture->fake);
     free(fixture);
     return 0;
 }

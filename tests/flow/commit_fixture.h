@@ -5,7 +5,7 @@
 
 #include "common/loop.h"
 #include "producer/vote/committer.h"
-#include "tests/fakes/fake_votes.h"
+#include "tests/flow/votes_fixture.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct asked {
 };
 
 struct commit_fixture {
-    struct fake_votes fake;
+    struct votes_db fake;
     struct queue *queue;
     struct committer *committers[SHARDS];
     struct stop stop; /* of the process */

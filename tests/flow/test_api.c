@@ -21,7 +21,7 @@ static void a_vote_is_answered_after_its_commit(void **state)
     ask(fixture, "POST", "/v1/votes", "content-type: Application/JSON; charset=utf-8\r\n", GOOD);
     assert_int_equal(fixture->status, 200);
     assert_memory_equal(fixture->body, expected, sizeof(expected) - 1);
-    assert_int_equal(fake_votes_total(&fixture->fake, 2), 1);
+    assert_int_equal(votes_db_total(&fixture->fake, 2), 1);
 }
 
 static void an_array_is_answered_in_place(void **state)
@@ -54,11 +54,10 @@ static void a_trace_goes_with_the_event_if_it_is_one(void **state)
 
     workers_start(fixture);
     ask(fixture, "POST", "/v1/votes", JSON "traceparent: " TRACE "\r\n", GOOD);
-    assert_string_equal(fixture->fake.committed->events[0].headers,
-                        "{\"traceparent\":\"" TRACE "\"}");
+    assert_string_equal(fixture->fake.tables->events[0].headers, "{\"traceparent\":\"" TRACE "\"}");
     ask(fixture, "POST", "/v1/votes", JSON "traceparent: 00-\",\"x\":\"\r\n",
         "{\"voterId\":2,\"contentId\":2,\"voting\":1}");
-    assert_string_equal(fixture->fake.committed->events[1].headers, "");
+    assert_string_equal(fixture->fake.tables->events[1].headers, "");
 }
 
 struct fault_case {

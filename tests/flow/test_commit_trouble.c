@@ -101,7 +101,7 @@ static void a_request_that_waited_too_long_is_refused_and_not_counted(void **sta
     queue_expire(fixture->queue, fixture->now_ms);
     assert_int_equal(asked->end, QUEUE_LATE);
     commit_fixture_step(fixture, 0);
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 0);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 0);
 }
 
 static void a_late_request_is_not_begun_even_without_a_step_before(void **state)
@@ -141,7 +141,7 @@ static void a_request_in_flight_too_long_is_answered_as_unknown(void **state)
     assert_int_equal(old->releases, 1);
     assert_int_equal(young->end, QUEUE_DONE);
     /* The old one was given up, not done behind its back. */
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 2);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 2);
 }
 
 static void a_lost_commit_is_answered_once_it_is_known(void **state)
@@ -151,7 +151,7 @@ static void a_lost_commit_is_answered_once_it_is_known(void **state)
 
     commit_fixture_begin(fixture);
     asked = commit_fixture_ask(fixture, 0, 1, 3, 10, QUEUE_TAKEN);
-    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
     commit_fixture_step(fixture, 0);
     assert_int_equal(asked->answers, 0);
     commit_fixture_step(fixture, 0);
@@ -225,7 +225,7 @@ static void a_refused_vote_does_not_hold_up_its_batch(void **state)
     assert_int_equal(bad->items[0].outcome, VOTE_DONE);
     assert_int_equal(bad->items[1].outcome, VOTE_REFUSED);
     assert_int_equal(bad->items[2].outcome, VOTE_DONE);
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 4);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 4);
 }
 
 static void votes_that_are_done_stay_done_when_a_request_leaves_the_batch(void **state)
@@ -239,7 +239,7 @@ static void votes_that_are_done_stay_done_when_a_request_leaves_the_batch(void *
     old = commit_fixture_ask(fixture, 0, 1, 1, 10, QUEUE_TAKEN);
     fixture->now_ms += TIMEOUT_MS / 2;
     young = commit_fixture_ask(fixture, 0, 2, 4, 10, QUEUE_TAKEN);
-    while (fake_votes_total(&fixture->fake, 10) < 2)
+    while (votes_db_total(&fixture->fake, 10) < 2)
         commit_fixture_step(fixture, 0);
     assert_int_equal(young->items[0].outcome, VOTE_DONE);
     fixture->now_ms += TIMEOUT_MS / 2;
@@ -252,7 +252,7 @@ static void votes_that_are_done_stay_done_when_a_request_leaves_the_batch(void *
     assert_true(young->items[0].changed);
     assert_int_equal(young->items[0].votes, 2);
     assert_int_equal(young->items[2].outcome, VOTE_REFUSED);
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 4);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 4);
 }
 
 static unsigned roll(unsigned *rng, unsigned sides)
@@ -263,13 +263,13 @@ static unsigned roll(unsigned *rng, unsigned sides)
 
 static void trouble_make(struct commit_fixture *fixture, unsigned *rng)
 {
-    struct fake_votes *fake = &fixture->fake;
+    struct votes_db *fake = &fixture->fake;
 
     fake->away = fake->away ? roll(rng, 3) > 0 : roll(rng, 40) == 0;
     fake->collides = roll(rng, 2) == 0;
     fake->fail_at = roll(rng, 4) == 0 ? fake->calls + 1 + roll(rng, 9) : 0;
     if (roll(rng, 5) == 0)
-        fake->next = (enum fake_commit)roll(rng, 3);
+        fake->next = (enum votes_commit)roll(rng, 3);
 }
 
 static void ask_random(struct commit_fixture *fixture, unsigned *rng)
@@ -289,7 +289,7 @@ static void ask_random(struct commit_fixture *fixture, unsigned *rng)
  * asker had lost patience. */
 static void answers_check(const struct commit_fixture *fixture)
 {
-    const struct fake_tables *tables = fixture->fake.committed;
+    const struct votes_tables *tables = fixture->fake.tables;
     size_t changed = 0;
     size_t unknown = 0;
 
@@ -323,13 +323,13 @@ static void random_failures_answer_every_request_once_and_correctly(void **state
         }
         fixture->fake.away = false;
         fixture->fake.fail_at = 0;
-        fixture->fake.next = FAKE_COMMIT_WORKS;
+        fixture->fake.next = VOTES_COMMIT_WORKS;
         for (int steps = 0; !queue_idle(fixture->queue); steps++) {
             assert_true(steps < 1000);
             commit_fixture_step(fixture, (size_t)steps % SHARDS);
             fixture->now_ms += 50;
         }
-        fake_votes_check(&fixture->fake);
+        votes_db_check(&fixture->fake);
         answers_check(fixture);
     }
 }

@@ -3,7 +3,7 @@
 
 #include "common/os.h"
 #include "outbox/lanes.h"
-#include "tests/fakes/fake_votes.h"
+#include "tests/flow/votes_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 /* An engine on a fake database, and a batch. */
 struct fixture {
-    struct fake_votes fake;
+    struct votes_db fake;
     struct vote_engine *engine;
     struct vote_item items[ITEMS_MAX];
     struct vote_item *pointers[ITEMS_MAX];
@@ -33,7 +33,7 @@ static void fixture_open(struct fixture *fixture, size_t lane_count)
         .items_max = ITEMS_MAX, .lane_count = lane_count, .rng_bytes = os_random};
 
     memset(fixture, 0, sizeof(*fixture));
-    fake_votes_init(&fixture->fake);
+    votes_db_init(&fixture->fake);
     config.store = &fixture->fake.ops;
     assert_int_equal(vote_engine_open(&fixture->engine, &config, &fixture->err), RC_OK);
 }
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     struct fixture *fixture = *state;
 
     vote_engine_close(fixture->engine);
-    fake_votes_done(&fixture->fake);
+    votes_db_done(&fixture->fake);
     free(fixture);
     return 0;
 }
@@ -79,7 +79,7 @@ static void finish(struct fixture *fixture, unsigned retries)
         enum rc rc = vote_engine_step(fixture->engine, &fixture->batch, &fixture->err);
 
         assert_true(step < STEPS_MAX);
-        assert_false(fixture->fake.open);
+        assert_false(fixture->fake.alone.open);
         if (rc == RC_OK)
             continue;
         assert_int_equal(rc, RC_RETRY);
@@ -93,7 +93,7 @@ static void run(struct fixture *fixture, unsigned retries)
     start(fixture);
     finish(fixture, retries);
     fixture->count = 0;
-    fake_votes_check(&fixture->fake);
+    votes_db_check(&fixture->fake);
 }
 
 static void expect(const struct fixture *fixture, size_t index, bool changed, int64_t votes)
@@ -118,7 +118,7 @@ static void each_vote_gets_the_total_right_after_it(void **state)
     expect(fixture, 2, true, 1);
     expect(fixture, 3, true, 1);
     expect(fixture, 4, true, 2);
-    assert_int_equal(fixture->fake.committed->event_count, 5);
+    assert_int_equal(fixture->fake.tables->event_count, 5);
     assert_int_equal(fixture->fake.commits, 1);
 }
 
@@ -140,7 +140,7 @@ static void one_pair_many_times_in_a_batch_has_an_event_per_change(void **state)
                         sizeof(struct id));
     expect(fixture, 3, true, 0);
     expect(fixture, 4, true, 1);
-    assert_int_equal(fixture->fake.committed->event_count, 3);
+    assert_int_equal(fixture->fake.tables->event_count, 3);
 }
 
 static void a_repeat_writes_nothing_and_names_the_first_event(void **state)
@@ -167,7 +167,7 @@ static void taking_back_a_missing_vote_leaves_no_trace(void **state)
     run(fixture, 0);
     expect(fixture, 0, false, 0);
     assert_false(fixture->items[0].has_event);
-    assert_int_equal(fixture->fake.committed->count_count, 0);
+    assert_false(fixture->fake.tables->counts[0].old.found);
     assert_int_equal(fixture->fake.commits, 0);
 }
 
@@ -179,8 +179,8 @@ static void headers_go_with_their_own_events(void **state)
     add(fixture, 2, 10, 1);
     fixture->items[1].headers = "{\"traceparent\":\"x\"}";
     run(fixture, 0);
-    assert_string_equal(fixture->fake.committed->events[0].headers, "");
-    assert_string_equal(fixture->fake.committed->events[1].headers, "{\"traceparent\":\"x\"}");
+    assert_string_equal(fixture->fake.tables->events[0].headers, "");
+    assert_string_equal(fixture->fake.tables->events[1].headers, "{\"traceparent\":\"x\"}");
 }
 
 static void events_spread_over_the_lanes_by_their_key(void **state)
@@ -189,14 +189,14 @@ static void events_spread_over_the_lanes_by_their_key(void **state)
     bool used[4] = {false};
 
     vote_engine_close(fixture->engine);
-    fake_votes_done(&fixture->fake);
+    votes_db_done(&fixture->fake);
     fixture_open(fixture, 4);
     for (int i = 0; i < 40; i++)
         add(fixture, 1 + i, 1 + i % 20, 1);
     run(fixture, 0);
-    assert_int_equal(fixture->fake.committed->event_count, 40);
+    assert_int_equal(fixture->fake.tables->event_count, 40);
     for (size_t i = 0; i < 40; i++) {
-        const struct fake_event *event = &fixture->fake.committed->events[i];
+        const struct votes_event *event = &fixture->fake.tables->events[i];
         char key[24];
         char name[OUTBOX_LANE_NAME_SIZE];
         size_t lane;
@@ -213,7 +213,7 @@ static void events_spread_over_the_lanes_by_their_key(void **state)
 /* The batch that the tests of failures run: new and known contents, a pair twice, a repeat. */
 static void add_mixed(struct fixture *fixture)
 {
-    fake_votes_init(&fixture->fake);
+    votes_db_init(&fixture->fake);
     add(fixture, 1, 10, 1);
     add(fixture, 2, 10, 1);
     run(fixture, 0);
@@ -235,7 +235,7 @@ static void expect_mixed(const struct fixture *fixture)
     expect(fixture, 4, true, 1);
     expect(fixture, 5, true, 0);
     expect(fixture, 6, false, 0);
-    assert_int_equal(fixture->fake.committed->event_count, 2 + 5);
+    assert_int_equal(fixture->fake.tables->event_count, 2 + 5);
     assert_int_equal(fixture->fake.commits, 2);
 }
 
@@ -247,7 +247,7 @@ static void every_call_may_fail_once(void **state)
     struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= MIXED_CALLS; call++) {
-        fake_votes_done(&fixture->fake);
+        votes_db_done(&fixture->fake);
         add_mixed(fixture);
         fixture->fake.calls = 0;
         fixture->fake.fail_at = call;
@@ -255,10 +255,10 @@ static void every_call_may_fail_once(void **state)
         assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
                          RC_RETRY);
         assert_int_equal(fixture->fake.calls, call);
-        assert_false(fixture->fake.open);
+        assert_false(fixture->fake.alone.open);
         finish(fixture, 0);
         fixture->count = 0;
-        fake_votes_check(&fixture->fake);
+        votes_db_check(&fixture->fake);
         expect_mixed(fixture);
     }
     assert_int_equal(fixture->fake.calls, MIXED_CALLS + MIXED_CALLS);
@@ -269,7 +269,7 @@ static void a_fatal_call_is_handed_on_with_nothing_open(void **state)
     struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= MIXED_CALLS; call++) {
-        fake_votes_done(&fixture->fake);
+        votes_db_done(&fixture->fake);
         add_mixed(fixture);
         fixture->fake.calls = 0;
         fixture->fake.fail_at = call;
@@ -277,7 +277,7 @@ static void a_fatal_call_is_handed_on_with_nothing_open(void **state)
         start(fixture);
         assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
                          RC_FATAL);
-        assert_false(fixture->fake.open);
+        assert_false(fixture->fake.alone.open);
         assert_int_equal(fixture->fake.commits, 1);
         fixture->count = 0;
     }
@@ -287,9 +287,9 @@ static void a_lost_commit_that_did_not_happen_is_done_again(void **state)
 {
     struct fixture *fixture = *state;
 
-    fake_votes_done(&fixture->fake);
+    votes_db_done(&fixture->fake);
     add_mixed(fixture);
-    fixture->fake.next = FAKE_COMMIT_LOST_BEFORE;
+    fixture->fake.next = VOTES_COMMIT_LOST_BEFORE;
     run(fixture, 1);
     expect_mixed(fixture);
 }
@@ -299,9 +299,9 @@ static void a_lost_commit_that_did_happen_is_found_and_not_done_again(void **sta
     struct fixture *fixture = *state;
     struct id ids[7];
 
-    fake_votes_done(&fixture->fake);
+    votes_db_done(&fixture->fake);
     add_mixed(fixture);
-    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
     start(fixture);
     assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     for (size_t i = 0; i < 7; i++) {
@@ -310,7 +310,7 @@ static void a_lost_commit_that_did_happen_is_found_and_not_done_again(void **sta
     }
     finish(fixture, 0);
     fixture->count = 0;
-    fake_votes_check(&fixture->fake);
+    votes_db_check(&fixture->fake);
     expect_mixed(fixture);
     for (size_t i = 0; i < 7; i++)
         assert_memory_equal(&fixture->items[i].event_id, &ids[i], sizeof(ids[i]));
@@ -321,9 +321,9 @@ static void a_lost_commit_is_found_after_more_failures(void **state)
     struct fixture *fixture = *state;
 
     for (unsigned call = 1; call <= 3; call++) {
-        fake_votes_done(&fixture->fake);
+        votes_db_done(&fixture->fake);
         add_mixed(fixture);
-        fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+        fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
         start(fixture);
         assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
                          RC_RETRY);
@@ -331,15 +331,15 @@ static void a_lost_commit_is_found_after_more_failures(void **state)
         fixture->fake.fail_at = call;
         finish(fixture, 1);
         fixture->count = 0;
-        fake_votes_check(&fixture->fake);
+        votes_db_check(&fixture->fake);
         expect_mixed(fixture);
     }
 }
 
-static void others_go_on(struct fake_votes *fake)
+static void others_go_on(struct votes_db *fake)
 {
     fake->before_begin = NULL;
-    fake_votes_change(fake, 9, 10, 1);
+    votes_db_change(fake, 9, 10, 1);
 }
 
 static void a_found_commit_is_answered_with_the_totals_of_its_own_time(void **state)
@@ -347,20 +347,20 @@ static void a_found_commit_is_answered_with_the_totals_of_its_own_time(void **st
     struct fixture *fixture = *state;
 
     add(fixture, 1, 10, 1);
-    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
     start(fixture);
     assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     fixture->fake.before_begin = others_go_on;
     finish(fixture, 0);
     expect(fixture, 0, true, 1);
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 2);
-    fake_votes_check(&fixture->fake);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 2);
+    votes_db_check(&fixture->fake);
 }
 
-static void others_take_back(struct fake_votes *fake)
+static void others_take_back(struct votes_db *fake)
 {
     fake->before_begin = NULL;
-    fake_votes_change(fake, 1, 10, 0);
+    votes_db_change(fake, 1, 10, 0);
 }
 
 /* Used again, the first id would stand for two changes, and readers would drop the second. */
@@ -370,7 +370,7 @@ static void a_commit_overwritten_by_others_never_gives_an_id_twice(void **state)
     struct id first;
 
     add(fixture, 1, 10, 1);
-    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
     start(fixture);
     assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     first = fixture->items[0].event_id;
@@ -378,8 +378,8 @@ static void a_commit_overwritten_by_others_never_gives_an_id_twice(void **state)
     finish(fixture, 0);
     expect(fixture, 0, true, 1);
     assert_memory_not_equal(&fixture->items[0].event_id, &first, sizeof(first));
-    assert_int_equal(fixture->fake.committed->event_count, 3);
-    fake_votes_check(&fixture->fake);
+    assert_int_equal(fixture->fake.tables->event_count, 3);
+    votes_db_check(&fixture->fake);
 }
 
 static void votes_of_a_lost_commit_are_kept_when_the_batch_is_split(void **state)
@@ -389,7 +389,7 @@ static void votes_of_a_lost_commit_are_kept_when_the_batch_is_split(void **state
     add(fixture, 1, 10, 1);
     add(fixture, 2, 20, 1);
     add(fixture, 3, 30, 1);
-    fixture->fake.next = FAKE_COMMIT_LOST_AFTER;
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
     start(fixture);
     assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
     /* The first one gave up waiting, and the others are joined by a newcomer. */
@@ -402,13 +402,13 @@ static void votes_of_a_lost_commit_are_kept_when_the_batch_is_split(void **state
     expect(fixture, 1, true, 1);
     expect(fixture, 2, true, 1);
     expect(fixture, 3, true, 2);
-    assert_int_equal(fixture->fake.committed->event_count, 4);
-    fake_votes_check(&fixture->fake);
+    assert_int_equal(fixture->fake.tables->event_count, 4);
+    votes_db_check(&fixture->fake);
 }
 
 static void two_lost_commits_in_one_batch_are_told_apart(void **state)
 {
-    static const enum fake_commit fates[2] = {FAKE_COMMIT_LOST_AFTER, FAKE_COMMIT_LOST_BEFORE};
+    static const enum votes_commit fates[2] = {VOTES_COMMIT_LOST_AFTER, VOTES_COMMIT_LOST_BEFORE};
     struct fixture *fixture = *state;
     struct id first;
 
@@ -425,8 +425,8 @@ static void two_lost_commits_in_one_batch_are_told_apart(void **state)
     expect(fixture, 0, true, 1);
     assert_memory_equal(&fixture->items[0].event_id, &first, sizeof(first));
     expect(fixture, 1, true, 1);
-    assert_int_equal(fake_votes_total(&fixture->fake, 20), 1);
-    assert_int_equal(fixture->fake.committed->event_count, 2);
+    assert_int_equal(votes_db_total(&fixture->fake, 20), 1);
+    assert_int_equal(fixture->fake.tables->event_count, 2);
 }
 
 static void a_refused_vote_fails_alone(void **state)
@@ -443,7 +443,7 @@ static void a_refused_vote_fails_alone(void **state)
         else
             expect(fixture, i, true, (int64_t)(i < 4 ? i + 1 : i));
     }
-    assert_int_equal(fake_votes_total(&fixture->fake, 10), 29);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 29);
     /* Its neighbours were committed together, not one by one. */
     assert_true(fixture->fake.commits <= 10);
 }
@@ -459,7 +459,7 @@ static void a_batch_of_refused_votes_ends(void **state)
     for (size_t i = 0; i < 30; i++)
         assert_int_equal(fixture->items[i].outcome, VOTE_REFUSED);
     assert_int_equal(fixture->fake.commits, 0);
-    assert_int_equal(fixture->fake.committed->count_count, 0);
+    assert_false(fixture->fake.tables->counts[0].old.found);
 }
 
 /* Many random batches, with calls failing and commits lost in both ways, compared with the result
@@ -482,7 +482,7 @@ static void random_failures_never_lose_or_double_a_vote(void **state)
             wanted[i][2] = (int)(random_bits >> 24) % 2;
             add(fixture, 1 + wanted[i][0], 1 + wanted[i][1], wanted[i][2]);
         }
-        fixture->fake.next = (enum fake_commit)((random_bits >> 8) % 3);
+        fixture->fake.next = (enum votes_commit)((random_bits >> 8) % 3);
         fixture->fake.calls = 0;
         fixture->fake.fail_at = (random_bits >> 12) % 12;
         run(fixture, 2);
@@ -496,7 +496,7 @@ static void random_failures_never_lose_or_double_a_vote(void **state)
         }
     }
     for (int content = 0; content < 4; content++)
-        assert_int_equal(fake_votes_total(&fixture->fake, 1 + content), totals[content]);
+        assert_int_equal(votes_db_total(&fixture->fake, 1 + content), totals[content]);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 #include "producer/vote/vote.h"
 
 #include "outbox/outbox.h"
+#include "tests/fakes/fake_votes.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 
@@ -16,29 +17,16 @@
 #define ITEMS_MAX 8
 #define TRIES_MAX 40
 
-struct count_row {
-    struct fake_row row; /* first */
-    bool now_found;
-    bool old_found;
-    int64_t now_votes;
-    int64_t old_votes;
-};
-
-struct state_row {
-    struct fake_row row; /* first */
-    struct vote_state_row now;
-    struct vote_state_row old;
-};
-
 static struct {
-    struct count_row counts[SIM_CONTENTS + 1];
-    struct state_row states[SIM_VOTERS + 1][SIM_CONTENTS + 1];
+    struct fake_count counts[SIM_CONTENTS + 1];
+    struct fake_state states[SIM_VOTERS + 1][SIM_CONTENTS + 1];
 } votes;
 
 struct voter_process {
     struct proc *proc;
     size_t number;
     struct link link;
+    struct fake_votes fake;
     struct vote_store store;
     struct vote_engine *engine;
     struct vote_item items[ITEMS_MAX];
@@ -62,146 +50,16 @@ int64_t votes_count(const struct sim *sim, int64_t content_id)
     return count;
 }
 
-static void count_settle(void *ctx, struct fake_row *row, bool commit)
+static struct fake_count *count_of(void *ctx, int64_t content_id)
 {
-    struct count_row *count = (struct count_row *)row;
-
     (void)ctx;
-    if (commit) {
-        count->old_found = count->now_found;
-        count->old_votes = count->now_votes;
-    } else {
-        count->now_found = count->old_found;
-        count->now_votes = count->old_votes;
-    }
+    return &votes.counts[content_id];
 }
 
-static void state_settle(void *ctx, struct fake_row *row, bool commit)
+static struct fake_state *state_of(void *ctx, int64_t voter_id, int64_t content_id)
 {
-    struct state_row *state = (struct state_row *)row;
-
     (void)ctx;
-    if (commit)
-        state->old = state->now;
-    else
-        state->now = state->old;
-}
-
-static enum rc store_ping(void *ctx, struct err *err)
-{
-    struct voter_process *voter = ctx;
-
-    return link_ping(&voter->link, err);
-}
-
-static enum rc store_begin(void *ctx, struct err *err)
-{
-    struct voter_process *voter = ctx;
-
-    return link_begin(&voter->link, err);
-}
-
-static enum rc store_lock_counts(void *ctx, struct vote_count_row *counts, size_t count,
-                                 struct err *err)
-{
-    struct voter_process *voter = ctx;
-    enum rc rc = link_call(&voter->link, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct count_row *row = &votes.counts[counts[i].content_id];
-
-        if (!row->now_found)
-            continue;
-        rc = link_lock(&voter->link, &row->row, err);
-        if (rc != RC_OK || !row->now_found)
-            continue;
-        counts[i].found = true;
-        counts[i].votes = row->now_votes;
-    }
-    return rc == RC_OK ? link_answer(&voter->link, err) : rc;
-}
-
-static enum rc store_make_counts(void *ctx, const struct vote_count_row *counts, size_t count,
-                                 struct err *err)
-{
-    struct voter_process *voter = ctx;
-    enum rc rc = link_call(&voter->link, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct count_row *row = &votes.counts[counts[i].content_id];
-
-        if (!counts[i].wanted && !counts[i].found)
-            continue;
-        rc = link_lock(&voter->link, &row->row, err);
-        if (rc != RC_OK || row->now_found)
-            continue;
-        link_writes(&voter->link);
-        link_wrote(&voter->link, &row->row, count_settle);
-        row->now_found = true;
-        row->now_votes = 0;
-    }
-    return rc == RC_OK ? link_answer(&voter->link, err) : rc;
-}
-
-static enum rc store_read_states(void *ctx, struct vote_state_row *states, size_t count,
-                                 int64_t *now_ms, struct err *err)
-{
-    struct voter_process *voter = ctx;
-    enum rc rc = link_call(&voter->link, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        const struct vote_state_row *old =
-            &votes.states[states[i].voter_id][states[i].content_id].old;
-
-        if (old->found)
-            states[i] = *old;
-    }
-    *now_ms = db_calendar_ms(voter->link.db);
-    return rc == RC_OK ? link_answer(&voter->link, err) : rc;
-}
-
-static enum rc store_write_states(void *ctx, const struct vote_state_row *states, size_t count,
-                                  struct err *err)
-{
-    struct voter_process *voter = ctx;
-    enum rc rc = link_call(&voter->link, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct state_row *row = &votes.states[states[i].voter_id][states[i].content_id];
-
-        if (!states[i].changed)
-            continue;
-        rc = link_lock(&voter->link, &row->row, err);
-        if (rc != RC_OK)
-            break;
-        link_writes(&voter->link);
-        link_wrote(&voter->link, &row->row, state_settle);
-        row->now = states[i];
-        row->now.changed = false;
-    }
-    return rc == RC_OK ? link_answer(&voter->link, err) : rc;
-}
-
-static enum rc store_write_counts(void *ctx, const struct vote_count_row *counts, size_t count,
-                                  struct err *err)
-{
-    struct voter_process *voter = ctx;
-    enum rc rc = link_call(&voter->link, err);
-
-    for (size_t i = 0; rc == RC_OK && i < count; i++) {
-        struct count_row *row = &votes.counts[counts[i].content_id];
-
-        if (!counts[i].changed)
-            continue;
-        rc = link_lock(&voter->link, &row->row, err);
-        if (rc != RC_OK)
-            break;
-        link_writes(&voter->link);
-        link_wrote(&voter->link, &row->row, count_settle);
-        row->now_found = true;
-        row->now_votes = counts[i].votes;
-    }
-    return rc == RC_OK ? link_answer(&voter->link, err) : rc;
+    return &votes.states[voter_id][content_id];
 }
 
 static size_t lane_number(const struct sim *sim, const char *name)
@@ -213,18 +71,14 @@ static size_t lane_number(const struct sim *sim, const char *name)
     return lane;
 }
 
-static enum rc store_append(void *ctx, const char *lane_name, const struct outbox_event *events,
-                            size_t count, struct err *err)
+static void append(void *ctx, const char *lane_name, const struct outbox_event *events,
+                   size_t count)
 {
     struct voter_process *voter = ctx;
     struct sim *sim = voter->proc->sim;
     size_t lane = lane_number(sim, lane_name);
-    enum rc rc = link_call(&voter->link, err);
-    int64_t seq;
+    int64_t seq = tables_reserve(&voter->link, lane, count);
 
-    if (rc != RC_OK)
-        return rc;
-    seq = tables_reserve(&voter->link, lane, count);
     for (size_t i = 0; i < count; i++) {
         size_t number = sim_event_find(sim, events[i].id.bytes);
         struct event *event = &sim->events[number];
@@ -240,45 +94,25 @@ static enum rc store_append(void *ctx, const char *lane_name, const struct outbo
                &event->occurred_ms);
         tables_insert(&voter->link, lane, seq + (int64_t)i, number);
     }
-    return link_answer(&voter->link, err);
 }
 
-static enum rc store_commit(void *ctx, struct err *err)
+/* Of the session: ctx is the link. */
+static int64_t read_calendar(void *ctx)
 {
-    struct voter_process *voter = ctx;
+    const struct link *link = ctx;
 
-    return link_commit(&voter->link, err);
+    return db_calendar_ms(link->db);
 }
 
-static void store_rollback(void *ctx)
+static void store_init(struct voter_process *voter)
 {
-    struct voter_process *voter = ctx;
-
-    link_rollback(&voter->link);
-}
-
-static bool store_collided(void *ctx, const struct err *err)
-{
-    (void)ctx;
-    return err->code == DB_DEADLOCK_CODE || err->code == DB_LOCK_WAIT_CODE;
-}
-
-static struct vote_store store_of(struct voter_process *voter)
-{
-    return (struct vote_store){
-        .ctx = voter,
-        .ping = store_ping,
-        .begin = store_begin,
-        .lock_counts = store_lock_counts,
-        .make_counts = store_make_counts,
-        .read_states = store_read_states,
-        .write_states = store_write_states,
-        .write_counts = store_write_counts,
-        .append = store_append,
-        .commit = store_commit,
-        .rollback = store_rollback,
-        .collided = store_collided,
-    };
+    voter->fake = (struct fake_votes){.session = link_session(&voter->link),
+                                      .ctx = voter,
+                                      .count_of = count_of,
+                                      .state_of = state_of,
+                                      .append = append};
+    voter->fake.session.hooks.now_ms = read_calendar;
+    voter->store = fake_votes_ops(&voter->fake);
 }
 
 /* Event ids hold the number of an event that we keep. */
@@ -359,7 +193,7 @@ static void start(struct proc *proc)
 
     proc_start(proc, "voter", voter->number);
     link_init(&voter->link, proc, proc->sim->main_db);
-    voter->store = store_of(voter);
+    store_init(voter);
     if (vote_engine_open(&voter->engine, &config, NULL) != RC_OK)
         abort(); /* no memory */
     proc_thread(proc, thread, voter);
