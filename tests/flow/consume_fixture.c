@@ -40,7 +40,7 @@ static void ring(void *due_ms)
     *(int64_t *)due_ms = 0;
 }
 
-void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *topic,
+void consume_fixture_open(struct consume_fixture *fixture, struct topic *topic,
                           struct sink_db *sink, int member, const char *owner,
                           const struct fixture_limits *limits)
 {
@@ -59,7 +59,7 @@ void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *to
     memset(fixture, 0, sizeof(*fixture));
     fixture->alive = true;
     snprintf(fixture->owner, sizeof(fixture->owner), "%s", owner);
-    fake_stream_init(&fixture->stream, topic, member);
+    topic_member_init(&fixture->stream, topic, member);
     for (int i = 0; i < FIXTURE_APPLIERS; i++) {
         struct applier_config config = {
             .sink = &fixture->sinks[i].ops,
@@ -88,7 +88,7 @@ void consume_fixture_kill(struct consume_fixture *fixture)
     if (!fixture->alive)
         return;
     fixture->alive = false;
-    fake_stream_leave(&fixture->stream);
+    topic_member_leave(&fixture->stream);
     for (int i = 0; i < FIXTURE_APPLIERS; i++)
         applier_done(&fixture->appliers[i]);
     fetch_done(&fixture->fetch);

@@ -8,8 +8,8 @@
 #include "consumer/apply/applier.h"
 #include "consumer/ingest/fetch.h"
 #include "consumer/ingest/part.h"
-#include "tests/fakes/fake_stream.h"
 #include "tests/flow/sink_fixture.h"
+#include "tests/flow/topic_fixture.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 struct consume_fixture {
     bool alive;
     char owner[16];
-    struct fake_stream stream;
+    struct topic_member stream;
     struct sink_connection sinks[FIXTURE_APPLIERS];
     struct applier appliers[FIXTURE_APPLIERS];
     struct fetch_link links[FIXTURE_APPLIERS];
@@ -36,7 +36,7 @@ struct fixture_limits {
     int64_t wait_ms;
 };
 
-void consume_fixture_open(struct consume_fixture *fixture, struct fake_topic *topic,
+void consume_fixture_open(struct consume_fixture *fixture, struct topic *topic,
                           struct sink_db *sink, int member, const char *owner,
                           const struct fixture_limits *limits);
 

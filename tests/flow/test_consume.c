@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct fake_topic topic;
+static struct topic topic;
 static struct sink_db sink;
 static struct consume_fixture fixture;
 static int64_t now_ms;
@@ -24,7 +24,7 @@ static const struct fixture_limits standard = {.rows_max = 10, .batches_max = 6,
 
 static void open_with(const struct fixture_limits *limits)
 {
-    fake_topic_init(&topic);
+    topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
     now_ms = 1000;
     consume_fixture_open(&fixture, &topic, &sink, 0, "me", limits);

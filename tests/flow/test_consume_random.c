@@ -29,7 +29,7 @@
 #define SEEDS 60
 #endif
 
-static struct fake_topic topic;
+static struct topic topic;
 static struct sink_db sink;
 static struct consume_fixture fixtures[MEMBERS];
 static uint64_t rng_state;
@@ -251,7 +251,7 @@ static size_t live(uint64_t seed)
     rng_state = seed * 7919 + 1;
     now_ms = 1000;
     events = poisons = born = 0;
-    fake_topic_init(&topic);
+    topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
     sink_connection_init(&lane_sink, &sink);
     sink_dead_store_init(&lane_dead, &lane_sink);

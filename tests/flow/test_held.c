@@ -250,7 +250,7 @@ static void with_a_refused_vote_every_call_may_fail(void **state)
 
 static const struct fixture_limits limits = {.rows_max = 10, .batches_max = 6, .wait_ms = 5};
 
-static struct fake_topic topic;
+static struct topic topic;
 static struct sink_db sink;
 static struct consume_fixture consumer;
 static int64_t now_ms = 1000;
@@ -279,7 +279,7 @@ static size_t count_held(const char *reason_class)
 static void a_refused_vote_holds_only_its_content(void **state)
 {
     (void)state;
-    fake_topic_init(&topic);
+    topic_init(&topic);
     memset(&sink, 0, sizeof(sink));
     consume_fixture_open(&consumer, &topic, &sink, 0, "me", &limits);
     own_all();

@@ -103,170 +103,114 @@ void group_tend(struct fake_group *group)
         assign(group);
 }
 
-/* A member */
+/* A member: hooks of the shared fake of its stream */
 
-static void place_add(struct member *member, struct stream_event *event, struct hold *hold)
+static struct broker_partition *partition_of(const struct member *member, int32_t number)
 {
-    member->places[event->count++] = (struct stream_place){{GROUP_TOPIC, hold->number}, hold};
-    event->places = member->places;
+    return &member->proc->sim->broker->partitions[BROKER_VOTES][number];
 }
 
-static bool is_ours(const struct member *member, int32_t number)
+static bool hear(void *ctx, struct stream_event *event)
 {
-    const struct fake_group *group = member->proc->sim->group;
-
-    return group->owner[number] == member->number;
-}
-
-static void stream_poll(void *ctx, struct stream_event *event)
-{
-    struct member *member = ctx;
+    const struct member *member = ctx;
     struct sim *sim = member->proc->sim;
-    const struct fake_group *group = sim->group;
 
-    *event = (struct stream_event){.kind = STREAM_NOTHING};
     proc_pass(member->proc);
     if (sim_now(sim) < member->proc->cut_until_ms)
-        return;
-    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails / 8)) {
-        event->kind = STREAM_FAILURE;
-        event->rc = sim_chance(sim, 30) ? RC_FATAL : RC_RETRY;
-        err_set(&event->err, "kafka: all brokers are down");
-        return;
-    }
-    for (int32_t i = 0; i < sim->plan.partitions; i++) {
-        struct hold *hold = &member->holds[i];
-
-        if (!hold->held || (is_ours(member, i) && hold->generation == group->generation[i]))
-            continue;
-        hold->held = false;
-        event->kind = STREAM_REVOKED;
-        event->lost = group->owner[i] != GROUP_NOBODY;
-        place_add(member, event, hold);
-    }
-    if (event->kind != STREAM_NOTHING)
-        return;
-    for (int32_t i = 0; i < sim->plan.partitions; i++) {
-        struct hold *hold = &member->holds[i];
-
-        if (hold->held || !is_ours(member, i))
-            continue;
-        *hold = (struct hold){.number = i, .held = true, .generation = group->generation[i]};
-        event->kind = STREAM_ASSIGNED;
-        place_add(member, event, hold);
-    }
+        return false;
+    if (sim->healed || !sim_chance(sim, sim->plan.broker_fails / 8))
+        return true;
+    event->kind = STREAM_FAILURE;
+    event->rc = sim_chance(sim, 30) ? RC_FATAL : RC_RETRY;
+    err_set(&event->err, "kafka: all brokers are down");
+    return false;
 }
 
-static struct broker_partition *partition_of(const struct member *member, const struct hold *hold)
+static int64_t assignment(void *ctx, int32_t number, bool *owned)
 {
-    return &member->proc->sim->broker->partitions[BROKER_VOTES][hold->number];
+    const struct member *member = ctx;
+    const struct fake_group *group = member->proc->sim->group;
+
+    *owned = group->owner[number] != GROUP_NOBODY;
+    return group->owner[number] == member->number ? group->generation[number] : -1;
 }
 
-static enum rc stream_seek(void *ctx, void *handle, int64_t offset, int32_t leader_epoch,
-                           struct err *err)
+static enum rc seek(void *ctx, int32_t number, int64_t *position, struct err *err)
 {
-    struct member *member = ctx;
-    struct hold *hold = handle;
+    const struct member *member = ctx;
     struct sim *sim = member->proc->sim;
 
-    (void)leader_epoch;
-    assert(hold->held);
     proc_pass(member->proc);
     if (!sim->healed && sim_chance(sim, sim->plan.broker_fails))
         return err_fail(err, RC_RETRY, 0, "kafka: not yet");
-    hold->end = -1;
     /* A late answer to an older question may undo it. */
-    if (!sim->healed && sim_chance(sim, sim->plan.seeks_lost)) {
-        hold->position = sim_chance(sim, 500) ? partition_of(member, hold)->end : 0;
-        return RC_OK;
-    }
-    hold->position = offset == OFFSET_BEGINNING ? 0 : offset;
+    if (!sim->healed && sim_chance(sim, sim->plan.seeks_lost))
+        *position = sim_chance(sim, 500) ? partition_of(member, number)->end : 0;
     return RC_OK;
 }
 
-static void record_show(const struct sim *sim, const struct broker_record *record, int64_t offset,
-                        char key[24], struct record *out)
+static enum rc fetch_records(void *ctx, int32_t number, bool *answers, struct err *err)
 {
-    const struct event *event = &sim->events[record->event];
+    const struct member *member = ctx;
+    struct sim *sim = member->proc->sim;
 
-    int64_t number = event->key;
-    size_t at = 23;
+    proc_pass(member->proc);
+    *answers = sim_now(sim) >= member->proc->cut_until_ms &&
+               sim_now(sim) >= partition_of(member, number)->down_until_ms &&
+               sim_now(sim) >= sim->group->away_until_ms;
+    if (*answers && !sim->healed && sim_chance(sim, sim->plan.broker_fails))
+        return err_fail(err, RC_RETRY, 0, "kafka: the fetch failed");
+    return RC_OK;
+}
 
-    key[at] = '\0';
-    for (; number > 0; number /= 10)
-        key[--at] = (char)('0' + number % 10);
+static int64_t begin(void *ctx, int32_t number)
+{
+    (void)ctx;
+    (void)number;
+    return 0;
+}
+
+static int64_t end(void *ctx, int32_t number)
+{
+    return partition_of(ctx, number)->end;
+}
+
+static bool show(void *ctx, int32_t number, int64_t offset, size_t n, struct record *out)
+{
+    struct member *member = ctx;
+    const struct broker_record *record = &partition_of(member, number)->records[offset];
+    const struct event *event;
+    int64_t key;
+    size_t at = sizeof(member->keys[0]) - 1;
+
+    if (record->event == BROKER_HOLE)
+        return false;
+    assert(n < GROUP_READ_RECORDS_MAX);
+    event = &member->proc->sim->events[record->event];
+    member->keys[n][at] = '\0';
+    for (key = event->key; key > 0; key /= 10)
+        member->keys[n][--at] = (char)('0' + key % 10);
     *out = (struct record){
-        .offset = offset,
         .time_ms = SIM_WALL_MS,
         .leader_epoch = record->leader_epoch,
-        .key = key + at,
-        .key_len = 23 - at,
+        .key = &member->keys[n][at],
+        .key_len = sizeof(member->keys[0]) - 1 - at,
         .value = event->value,
         .value_len = event->value_len,
     };
+    return true;
 }
 
-#define READ_RECORDS_MAX 512
-
-static enum rc stream_read(void *ctx, void *handle, struct record *records, size_t records_max,
-                           size_t *count, struct err *err)
-{
-    static char keys[READ_RECORDS_MAX][24];
-    struct member *member = ctx;
-    struct hold *hold = handle;
-    struct sim *sim = member->proc->sim;
-    const struct broker_partition *from = partition_of(member, hold);
-
-    *count = 0;
-    proc_pass(member->proc);
-    assert(hold->held && records_max <= READ_RECORDS_MAX);
-    if (sim_now(sim) < member->proc->cut_until_ms || sim_now(sim) < from->down_until_ms ||
-        sim_now(sim) < sim->group->away_until_ms)
-        return RC_OK;
-    if (!sim->healed && sim_chance(sim, sim->plan.broker_fails))
-        return err_fail(err, RC_RETRY, 0, "kafka: the fetch failed");
-    for (; *count < records_max && hold->position < from->end; hold->position++) {
-        const struct broker_record *record = &from->records[hold->position];
-
-        if (record->event != BROKER_HOLE) {
-            record_show(sim, record, hold->position, keys[*count], &records[*count]);
-            ++*count;
-        }
-    }
-    hold->end = hold->position == from->end ? from->end : -1;
-    return RC_OK;
-}
-
-static void stream_headers(void *ctx, const struct record *record, struct buf *out)
-{
-    (void)ctx;
-    (void)record;
-    buf_text_put(out, "[]");
-}
-
-static void stream_store_offset(void *ctx, void *handle, int64_t next_offset)
+static void store_offset(void *ctx, void *handle, int64_t next_offset)
 {
     (void)ctx;
     (void)handle;
     (void)next_offset;
 }
 
-static int64_t stream_high_watermark(void *ctx, void *handle)
+static enum rc read_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
 {
-    return partition_of(ctx, handle)->end;
-}
-
-static int64_t stream_end(void *ctx, void *handle)
-{
-    const struct hold *hold = handle;
-
-    (void)ctx;
-    return hold->end;
-}
-
-static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SIZE])
-{
-    struct member *member = ctx;
+    const struct member *member = ((struct fake_stream *)ctx)->ctx;
     struct sim *sim = member->proc->sim;
 
     (void)topic;
@@ -276,16 +220,16 @@ static enum rc stream_topic_id(void *ctx, const char *topic, char id[TOPIC_ID_SI
     return RC_OK;
 }
 
-static enum rc stream_check_topics(void *ctx, struct err *err)
+static enum rc check_topics(void *ctx, struct err *err)
 {
     (void)ctx;
     (void)err;
     return RC_OK;
 }
 
-static enum rc stream_probe(void *ctx, struct err *err)
+static enum rc probe(void *ctx, struct err *err)
 {
-    struct member *member = ctx;
+    const struct member *member = ((struct fake_stream *)ctx)->ctx;
     const struct sim *sim = member->proc->sim;
 
     proc_pass(member->proc);
@@ -299,19 +243,23 @@ void member_init(struct member *member, struct proc *proc, int number)
     memset(member, 0, sizeof(*member));
     member->proc = proc;
     member->number = number;
-    member->ops = (struct stream){
+    member->fake = (struct fake_stream){
+        .topic = GROUP_TOPIC,
+        .partition_count = &proc->sim->plan.partitions,
         .ctx = member,
-        .poll = stream_poll,
-        .seek = stream_seek,
-        .read = stream_read,
-        .headers = stream_headers,
-        .store_offset = stream_store_offset,
-        .high_watermark = stream_high_watermark,
-        .end = stream_end,
-        .topic_id = stream_topic_id,
-        .check_topics = stream_check_topics,
-        .probe = stream_probe,
+        .hear = hear,
+        .assignment = assignment,
+        .seek = seek,
+        .fetch = fetch_records,
+        .begin = begin,
+        .end = end,
+        .show = show,
     };
+    member->ops = fake_stream_ops(&member->fake);
+    member->ops.store_offset = store_offset;
+    member->ops.topic_id = read_topic_id;
+    member->ops.check_topics = check_topics;
+    member->ops.probe = probe;
     proc->sim->group->members[number] = member;
 }
 

@@ -5,11 +5,12 @@
 #ifndef TESTS_SIM_GROUP_H
 #define TESTS_SIM_GROUP_H
 
-#include "consumer/ingest/fetch.h"
+#include "tests/fakes/fake_stream.h"
 #include "tests/sim/broker.h"
 
 #define GROUP_NOBODY (-1)
 #define GROUP_TOPIC "vote-events"
+#define GROUP_READ_RECORDS_MAX 512
 
 struct member;
 
@@ -25,21 +26,12 @@ struct fake_group {
     int64_t away_until_ms; /* until then consumers read nothing */
 };
 
-/* A partition as one member has it. */
-struct hold {
-    int32_t number;
-    bool held;
-    int64_t generation;
-    int64_t position;
-    int64_t end; /* of the partition, when the last read came to it; else -1 */
-};
-
 struct member {
     struct proc *proc;
     int number;
+    struct fake_stream fake;
     struct stream ops;
-    struct hold holds[BROKER_PARTITIONS_MAX];
-    struct stream_place places[BROKER_PARTITIONS_MAX];
+    char keys[GROUP_READ_RECORDS_MAX][24]; /* of the records of the last read */
     struct fiber *fetch;
     int64_t id_asked_ms;
 };
@@ -52,6 +44,7 @@ void group_tend(struct fake_group *group);
 /* The partitions are assigned anew. */
 void group_rebalance(struct sim *sim);
 
+/* The member must not move afterwards. */
 void member_init(struct member *member, struct proc *proc, int number);
 /* Leaves the group, so that its partitions are assigned before its session ends. */
 void member_leave(struct member *member);
