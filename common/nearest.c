@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#define BEGINNING_LETTERS 3 /* fewer are the beginning of too many words */
+
 static size_t find_least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -50,8 +52,12 @@ size_t nearest_distance(const char *one, const char *other)
 void nearest_offer(struct nearest *nearest, const char *word)
 {
     size_t distance = nearest_distance(nearest->typed, word);
-    size_t limit = strlen(nearest->typed) / 3;
+    size_t len = strlen(nearest->typed);
+    size_t limit = len / 3;
 
+    if (len >= BEGINNING_LETTERS && distance <= NEAREST_WORD_MAX &&
+        strncmp(word, nearest->typed, len) == 0)
+        distance = find_least(distance, 1);
     /* A third of the letters may be wrong; short words are allowed one. */
     if (distance > (limit > 0 ? limit : 1) || distance >= strlen(word))
         return;

@@ -16,7 +16,8 @@ struct nearest {
 };
 
 /* Keeps word if it is nearer than the words that were offered before, and near enough: at most a
- * third of the typed letters differ, or one letter of a short word. */
+ * third of the typed letters differ, or one letter of a short word, or it begins with the three or
+ * more letters that were typed. */
 void nearest_offer(struct nearest *nearest, const char *word);
 
 /* The number of letters to add, remove, change or swap to turn one word into the other, ignoring

@@ -650,6 +650,8 @@ class Scenes(RetryCase):
         done = self.retry("scene", "set", "mail", "--policy", "preset:never", expect=None)
         self.assertEqual(done.returncode, suite.USAGE)
         self.assertIn("there is no policy preset", done.stderr)
+        done = self.retry("scene", "set", "mail", "--policy", "preset:publsh", expect=None)
+        self.assertIn('there is no policy preset "publsh"; did you mean "publish"?', done.stderr)
         self.retry("scene", "set", "mail", "--policy", "", "--options", "")
         self.assertEqual((self.scene()["policy"], self.scene()["options"]), (None, None))
 

@@ -151,6 +151,8 @@ static void a_mistyped_key_names_the_nearest(void **state)
     (void)state;
     refused(SETS("relay.leese_ms=1"), NULL,
             "--set relay.leese_ms: leese_ms is not a setting of [relay]; did you mean lease_ms?");
+    refused(SETS("relay.lease=1"), NULL,
+            "--set relay.lease: lease is not a setting of [relay]; did you mean lease_ms?");
     refused(NULL, VARIABLES("TALLYBOX_RELAY_TYPO=1"),
             "environment TALLYBOX_RELAY_TYPO: typo is not a setting of [relay]; `tallybox config "
             "--defaults` shows them all");

@@ -68,6 +68,9 @@ static void the_nearest_word_wins(void **state)
     assert_string_equal(nearest_of("consumer"), "consume");
     assert_string_equal(nearest_of("verfiy"), "verify");
     assert_string_equal(nearest_of("ran"), "run");
+    assert_string_equal(nearest_of("sta"), "status");
+    assert_string_equal(nearest_of("cons"), "consume");
+    assert_string_equal(nearest_of("co"), "");
 }
 
 static void a_stranger_has_no_nearest_word(void **state)

@@ -166,6 +166,7 @@ static void mistakes_are_named(void **state)
     } cases[] = {
         {"--undone", "tallybox vote: unknown option --undone; did you mean --undo?\n"},
         {"--hlep", "tallybox vote: unknown option --hlep; did you mean --help?\n"},
+        {"--conf", "tallybox vote: unknown option --conf; did you mean --config?\n"},
         {"--whatever=1", "tallybox vote: unknown option --whatever\n"},
         {"--undo=1", "tallybox vote: --undo takes no value\n"},
         {"--csv", "tallybox vote: --csv needs a value: --csv FILE\n"},

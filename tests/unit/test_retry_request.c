@@ -72,6 +72,9 @@ static void an_unknown_action_is_reported_with_the_nearest_one(void **state)
     assert_non_null(strstr(err.text, "did you mean cancel"));
     assert_int_equal(read_words(said(), "scene"), RC_FATAL);
     assert_int_equal(read_words(said(), "scene lits"), RC_FATAL);
+    assert_string_equal(err.text, "unknown action \"scene lits\"; did you mean scene list");
+    assert_int_equal(read_words(said(), "scene mail"), RC_FATAL);
+    assert_string_equal(err.text, "unknown action \"scene mail\"");
     assert_int_equal(read_words(said(), "list scene"), RC_FATAL);
     assert_int_equal(read_words(said(), ""), RC_FATAL);
 }

@@ -75,13 +75,31 @@ static bool find_action(const char *const *arguments, size_t count, enum retry_a
     return false;
 }
 
+/* The names of actions of two words are offered with their second words. second: NULL for an action
+ * of one word. */
+static enum rc fail_unknown(const char *first, const char *second, struct err *err)
+{
+    struct nearest nearest = {.typed = second ? second : first};
+    size_t len = strlen(first);
+
+    for (size_t i = 0; i < RETRY_ACTIONS; i++)
+        if (!second)
+            nearest_offer(&nearest, names[i]);
+        else if (strncmp(names[i], first, len) == 0 && names[i][len] == ' ')
+            nearest_offer(&nearest, names[i] + len + 1);
+    return err_fail(err, RC_FATAL, 0, "unknown action \"%.64s%s%.64s\"%s%s%s%s", first,
+                    second ? " " : "", second ? second : "", nearest.word ? "; did you mean " : "",
+                    nearest.word && second ? first : "", nearest.word && second ? " " : "",
+                    nearest.word ? nearest.word : "");
+}
+
 static enum rc read_action(struct retry_request *request, const char *const *arguments,
                            size_t count, size_t *taken, struct err *err)
 {
-    struct nearest nearest = {.typed = arguments[0]};
-
     if (find_action(arguments, count, &request->action, taken))
         return RC_OK;
+    if (count > 1 && (strcmp(arguments[0], "scene") == 0 || strcmp(arguments[0], "group") == 0))
+        return fail_unknown(arguments[0], arguments[1], err);
     if (strcmp(arguments[0], "scene") == 0)
         return err_fail(err, RC_FATAL, 0,
                         "an action is missing: scene list, scene show SCENE or scene set SCENE");
@@ -89,10 +107,7 @@ static enum rc read_action(struct retry_request *request, const char *const *arg
         return err_fail(err, RC_FATAL, 0,
                         "an action is missing: group list, group set GROUP, group enable GROUP or "
                         "group disable GROUP");
-    for (size_t i = 0; i < RETRY_ACTIONS; i++)
-        nearest_offer(&nearest, names[i]);
-    return err_fail(err, RC_FATAL, 0, "unknown action \"%.64s\"%s%s", arguments[0],
-                    nearest.word ? "; did you mean " : "", nearest.word ? nearest.word : "");
+    return fail_unknown(arguments[0], NULL, err);
 }
 
 /* Drops repeated ids and returns how many are left. */

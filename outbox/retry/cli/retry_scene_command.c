@@ -2,6 +2,7 @@
 #include "outbox/retry/cli/retry_scene_command.h"
 
 #include "common/loop.h"
+#include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
 #include "common/text.h"
@@ -175,6 +176,19 @@ static enum rc take_text(struct buf *text, const char *word, const char *option,
 
 #define PRESET "preset:"
 
+static enum rc fail_unknown_preset(const char *name, struct err *err)
+{
+    struct nearest nearest = {.typed = name};
+
+    for (size_t i = 0; i < policy_presets_count; i++)
+        nearest_offer(&nearest, policy_presets[i].name);
+    return err_fail(err, RC_REJECT, 0,
+                    "there is no policy preset \"%.40s\"%s%s%s: tallybox retry scene presets lists "
+                    "them",
+                    name, nearest.word ? "; did you mean \"" : "", nearest.word ? nearest.word : "",
+                    nearest.word ? "\"?" : "");
+}
+
 /* The same for a policy, which may also be a named one. */
 static enum rc take_policy(struct buf *text, const char *word, struct err *err)
 {
@@ -184,10 +198,7 @@ static enum rc take_policy(struct buf *text, const char *word, struct err *err)
         return take_text(text, word, "policy", err);
     preset = policy_find_preset(word + strlen(PRESET));
     if (!preset)
-        return err_fail(err, RC_REJECT, 0,
-                        "there is no policy preset \"%.40s\": tallybox retry scene presets lists "
-                        "them",
-                        word + strlen(PRESET));
+        return fail_unknown_preset(word + strlen(PRESET), err);
     buf_text_put(text, preset->json);
     return RC_OK;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/policy/policy.h"
 
+#include "common/nearest.h"
+
 #include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -403,6 +405,18 @@ static enum rc take_defaults(struct policy *policy, struct err *err)
     return rc;
 }
 
+static enum rc fail_unknown_field(const char *name, struct err *err)
+{
+    struct nearest nearest = {.typed = name};
+
+    for (size_t i = 0; i < policy_fields_count; i++)
+        nearest_offer(&nearest, policy_fields[i].name);
+    if (nearest.word)
+        return err_fail(err, RC_REJECT, 0, "a policy has no field \"%.40s\"; did you mean \"%s\"?",
+                        name, nearest.word);
+    return err_fail(err, RC_REJECT, 0, "a policy has no field \"%.40s\"", name);
+}
+
 static enum rc take_fields(struct policy *policy, json_t *object, struct err *err)
 {
     const char *name;
@@ -415,7 +429,7 @@ static enum rc take_fields(struct policy *policy, json_t *object, struct err *er
         while (i < policy_fields_count && strcmp(policy_fields[i].name, name) != 0)
             i++;
         if (i == policy_fields_count)
-            return err_fail(err, RC_REJECT, 0, "a policy has no field \"%.40s\"", name);
+            return fail_unknown_field(name, err);
         rc = take_field(policy, i, value, err);
         if (rc != RC_OK)
             return rc;
