@@ -30,7 +30,7 @@ packages_of() {
         command -v mvn >/dev/null || echo maven
         command -v go >/dev/null || echo golang-go
         command -v npm >/dev/null || echo nodejs npm
-        echo kcat php-cli php-mysql python3-pip
+        echo kcat php-cli php-mysql python3-venv
         ;;
     bench) echo wrk ;;
     stress) echo stress-ng ;;

@@ -3,9 +3,10 @@
 # What the programs of docs/{python,go,java,node}.md need: each page shows the manifest of its
 # language, and the language's own tool fetches what it lists, with the machine's settings and
 # sources. A part's name has the hash of its manifest, so another version is another part. PHP's
-# programs need Debian's packages alone.
+# programs need Debian's packages alone. Python's is fetched by the commands of the page, into a
+# virtual environment.
 
-LANGUAGES_MADE=1
+LANGUAGES_MADE=2
 
 # The network of a test machine may fail for a moment. A tool keeps what it has fetched.
 languages_try() {
@@ -30,8 +31,9 @@ languages_make() {
 }
 
 languages_python() {
-    languages_try /usr/bin/python3 -m pip install -q --no-compile --root-user-action=ignore \
-        --retries 5 --target "$1/packages" -r "$1/requirements.txt"
+    languages_files python "$1" venv.sh
+    (cd "$1" && export PIP_RETRIES=5 PIP_NO_COMPILE=1 PATH="/usr/bin:$PATH" &&
+        languages_try sh -e venv.sh)
 }
 
 # The build cache makes the tests' builds short. Its files must be removable, and must not name the

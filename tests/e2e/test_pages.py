@@ -125,7 +125,8 @@ class Language:
         """The clients that scripts/part_languages.sh fetched."""
         part = pathlib.Path(part)
         if self.name == "python":
-            self.env["PYTHONPATH"] = str(part / "packages")
+            packages, = part.glob("venv/lib/python3*/site-packages")
+            self.env["PYTHONPATH"] = str(packages)
         elif self.name == "go":
             # The sums were checked when the modules were fetched.
             self.env.update(GOMODCACHE=str(part / "modules"), GOCACHE=str(part / "build"),
