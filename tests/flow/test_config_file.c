@@ -453,7 +453,7 @@ static void a_mistake_of_any_role_is_found(void **state)
     refused("[role.relay]\napi.committers = 2\n[api]\n[role.relay]\napi.committers = 2\n",
             "t.ini:5: role.relay.api.committers: is set in line 2 already");
     refused("[role.relay]\nrole.retry.mysql.user = a\n",
-            "t.ini:2: [role] is not a section; `tallybox config --defaults` shows them all");
+            "t.ini:2: [role] is not a section; did you mean [role.NAME]?");
 }
 
 static void a_role_replaces_the_password_of_either_kind(void **state)
