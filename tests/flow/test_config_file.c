@@ -229,8 +229,7 @@ static void mistakes_in_lanes_name_their_line(void **state)
                          "_, 64 at most");
     refused("[lane.a-b]\n", "t.ini:1: [lane.a-b]: \"a-b\" is not the name of a lane; expected a-z, "
                             "0-9 and _, 64 at most");
-    refused("[lane]\n", "t.ini:1: [lane] is not a section; `tallybox config --defaults` shows them "
-                        "all");
+    refused("[lane]\n", "t.ini:1: [lane] is not a section; did you mean [lane.NAME]?");
 }
 
 static void the_first_of_two_mistakes_is_named(void **state)
