@@ -149,8 +149,8 @@ static void put_candidate(struct fake_task_claim *claim, struct fake_task *task,
         return;
     if (claim->count < rows_max)
         claim->count++;
-    memmove(&claim->tasks[at + 1], &claim->tasks[at],
-            (claim->count - 1 - at) * sizeof(claim->tasks[0]));
+    for (size_t i = claim->count - 1; i > at; i--)
+        claim->tasks[i] = claim->tasks[i - 1];
     claim->tasks[at] = task;
 }
 
