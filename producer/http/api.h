@@ -15,24 +15,9 @@
 
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "producer/queue.h"
-
-#include <stddef.h>
+#include "producer/http/api_routes.h"
 
 struct api;
-struct page_cache;
-struct retry_handlers;
-
-struct api_config {
-    const struct settings *settings;       /* [api]; borrowed until the close */
-    struct queue *votes;                   /* committer_request; borrowed, as reads */
-    struct queue *reads;                   /* totals_request */
-    struct queue *remarks;                 /* remark_request; NULL: api.lists is off, as pages */
-    struct page_cache *pages;              /* borrowed until the close */
-    struct queue *tasks;                   /* task_intake_request */
-    const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
-    size_t shards;                         /* of each queue */
-};
 
 /* Checks the settings of the API, its address and its files, without taking the port. Fails as
  * api_open() does. */

@@ -5,11 +5,27 @@
 #ifndef PRODUCER_HTTP_API_ROUTES_H
 #define PRODUCER_HTTP_API_ROUTES_H
 
+#include "common/config/settings.h"
 #include "common/http/http.h"
-#include "producer/http/api.h"
+#include "producer/queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct page_cache;
+struct retry_handlers;
+
+/* What the handlers use. */
+struct api_config {
+    const struct settings *settings;       /* [api]; borrowed until the close */
+    struct queue *votes;                   /* committer_request; borrowed, as reads */
+    struct queue *reads;                   /* totals_request */
+    struct queue *remarks;                 /* remark_request; NULL: api.lists is off, as pages */
+    struct page_cache *pages;              /* borrowed until the close */
+    struct queue *tasks;                   /* task_intake_request */
+    const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
+    size_t shards;                         /* of each queue */
+};
 
 /* The scope that a route needs; common/http/tokens.h has the scopes that a token gives.
  * API_ROUTE_SCOPE_TASKS is tasks:GROUP for any group; the handler checks
