@@ -428,6 +428,18 @@ static void report_database(struct health *health, struct queue *queue, int64_t 
         health_good(health, name);
 }
 
+/* Votes are taken while the sink is away, and lists are answered from memory: ready all the same.
+ */
+static void report_remarks(struct health *health, const struct serve *serve, int64_t silent_ms)
+{
+    if (queue_is_unavailable(serve->remarks) ||
+        silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS)
+        health_warn(health, "database for remarks",
+                    "cannot be reached: lists are old or answered 503; the log says why");
+    else
+        health_good(health, "database for remarks");
+}
+
 static void report_queue(struct health *health, struct queue *queue, const char *name)
 {
     if (queue_is_full(queue))
@@ -477,7 +489,7 @@ static void serve_health(void *role, struct health *health)
     report_database(health, serve->votes, votes_ms, serve, "database for votes");
     report_database(health, serve->reads, reads_ms, serve, "database for totals");
     if (serve->lists)
-        report_database(health, serve->remarks, remarks_ms, serve, "database for remarks");
+        report_remarks(health, serve, remarks_ms);
     report_lanes(health, serve);
     report_queue(health, serve->votes, "vote queue");
     report_queue(health, serve->reads, "read queue");

@@ -99,7 +99,7 @@ sim_compile() {
 # sim_mutant NAME: 0 when it was caught.
 sim_mutant() {
     local name=$1 patch=tests/sim/mutants/$1.patch fault=tests/sim/mutants/$1.fault
-    local program=$ROOT/build/dev/tallybox-sim folder=$ROOT/build/mutants/$1 said files
+    local program=$ROOT/build/dev/tallybox-sim folder=$ROOT/build/mutants/$1 said files found
     local -a words=() changed=()
     if [[ -f $patch ]]; then
         files=$(sim_copy "$patch" "$folder") || return 1
@@ -116,7 +116,10 @@ sim_mutant() {
         say "SURVIVED: $name: the simulation does not see it"
         return 1
     fi
-    echo "caught: $name: $(grep -a -m 1 -E '^seed [0-9]+: ' <<<"$said")"
+    # A program that cannot start has caught nothing.
+    found=$(grep -a -m 1 -E '^seed [0-9]+: ' <<<"$said") ||
+        { say "$name: the simulation ended without a seed: $(tail -n 1 <<<"$said")"; return 1; }
+    echo "caught: $name: $found"
 }
 
 sim_mutant_all() {

@@ -68,6 +68,13 @@ static void set_request(void *ctx, struct queue_entry **entries, size_t count)
     worker->request = count > 0 ? (struct remark_request *)entries[0] : NULL;
 }
 
+/* Votes are taken whatever is wrong with the sink: a fault that an operator must correct is waited
+ * for, too. It does not end the process. */
+static enum rc wait_for_operator(enum rc rc)
+{
+    return rc == RC_FATAL ? RC_RETRY : rc;
+}
+
 static enum rc insert_remark(struct remark_worker *worker, struct remark_write *write,
                              struct err *err)
 {
@@ -118,7 +125,7 @@ static enum rc write_request(struct remark_worker *worker, bool *finished, struc
         rc = RC_OK;
     }
     *finished = rc == RC_OK;
-    return rc;
+    return wait_for_operator(rc);
 }
 
 static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
@@ -133,14 +140,14 @@ static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
     page->loaded_ms = worker->config.clock_ms();
     rc = remark_worker_load(worker->config.store, page, err);
     *finished = rc == RC_OK;
-    return rc;
+    return wait_for_operator(rc);
 }
 
 static enum rc ping_database(void *ctx, struct err *err)
 {
     const struct remark_store *store = ((struct remark_worker *)ctx)->config.store;
 
-    return store->ping(store->ctx, err);
+    return wait_for_operator(store->ping(store->ctx, err));
 }
 
 static bool collided(void *ctx, const struct err *err)

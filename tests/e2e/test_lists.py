@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import pathlib
 import random
+import re
 import sys
 import unittest
 
@@ -386,6 +387,24 @@ class Away(suite.Case):
         suite.wait_for("live pages again", lambda: (
             lambda answer: answer.status == 200 and not json.loads(answer.body)["stale"])(
                 serve.call("GET", "/v1/remarks?itemId=1&voterId=1")))
+
+
+class WithoutSink(suite.Case):
+    """Votes do not depend on the sink, where the remarks are."""
+
+    roles = ("relay",)
+
+    def test_votes_are_taken_while_the_tables_of_the_sink_are_missing(self):
+        self.stack.sql("RENAME TABLE remark TO away")
+        serve = self.start("serve")
+        self.assertEqual(serve.call("GET", "/v1/remarks?itemId=1").status, 503)
+        suite.wait_for("the log to name the table", lambda: re.search(
+            "event=dependency_down dep=sink role=serve .*remark", serve.log_text()))
+        serve.vote((1, 1, 1))
+        self.assertTrue(serve.ready(), serve.why_not_ready())
+        self.stack.sql("RENAME TABLE away TO remark")
+        suite.wait_for("lists again", lambda: serve.call(
+            "GET", "/v1/remarks?itemId=1").status == 200)
 
 
 if __name__ == "__main__":
