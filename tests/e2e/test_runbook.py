@@ -361,21 +361,6 @@ class OtherCommands(Runbook):
         self.assertFalse(look())
         self.shell(forget, suite.FAILED)
 
-    def test_man_pages_and_completion_are_written(self):
-        text = section("OPERATIONS.md", "### Man pages")
-        lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-        self.assertEqual(len(lines), 2)
-        pages = self.work / "pages"
-        pages.mkdir()
-        for line in lines:
-            for folder in ("/etc/bash_completion.d", "/usr/local/share/man/man1"):
-                line = line.replace(folder, str(pages))
-            self.shell(line)
-        names = {path.name for path in pages.glob("tallybox*.1")}
-        self.assertEqual(names, {"tallybox.1", *(f"tallybox-{role}.1" for role in (
-            "run", "serve", "relay", "retry", "consume"))})
-        self.assertIn("complete ", (pages / "tallybox").read_text())
-
 
 if __name__ == "__main__":
     unittest.main()
