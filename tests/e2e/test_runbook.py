@@ -48,7 +48,7 @@ def printed():
         lines = [re.sub(r" +# .*", "", line.strip()) for line in lines
                  if re.match(r" *tallybox ", line)]
         for command in [*re.findall(r"`(tallybox [^`\n]+)`", text), *lines]:
-            command = re.split(r" [|>] ", command)[0].removesuffix(" ...")
+            command = re.split(r" (?:\||2?>>?) ", command)[0].removesuffix(" ...")
             head, _, last = command.rpartition(" ")
             # "list|show|run-now" are three.
             for word in last.split("|") if re.fullmatch(r"[a-z|-]+", last) else [last]:
