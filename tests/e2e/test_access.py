@@ -5,6 +5,7 @@ import http.client
 import json
 import pathlib
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -224,7 +225,7 @@ class Access(suite.Case):
         suite.wait_for("readiness", look)
         self.assertEqual(self.https(port, "/readyz")[0], 401)
         self.assertEqual(self.https(port, "/healthz"), (200, b"ok\n"))
-        self.assertIn(f"url=https://0.0.0.0:{port}/", role.log_text())
+        self.assertIn(f"url=https://{socket.gethostname()}:{port}/", role.log_text())
 
 
 class Silent(unittest.TestCase):
