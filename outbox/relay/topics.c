@@ -53,9 +53,9 @@ static enum rc make_name(const struct topics *topics, struct bytes type, char na
         return RC_OK;
     return err_fail(
         err, RC_REJECT, 0,
-        "aggregatetype \"%.64s\" gives no valid topic name (letters, digits, \".\", \"_\" and "
+        "aggregatetype \"%.*s\" gives no valid topic name (letters, digits, \".\", \"_\" and "
         "\"-\", 249 at most); map it with relay.topics or lane.NAME.topics",
-        name);
+        (int)(type.len < 64 ? type.len : 64), type.data);
 }
 
 static enum rc add_topic(struct topics *topics, struct topic **slot, struct bytes type,

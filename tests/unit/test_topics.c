@@ -95,6 +95,21 @@ static void a_type_that_makes_no_topic_name_is_refused(void **state)
     free(topics);
 }
 
+/* The task that keeps the row has no topic, so its reason must name the type. */
+static void the_refused_type_is_named_as_it_was_written(void **state)
+{
+    struct topics topics;
+    struct topic *topic = NULL;
+    struct err err = {0};
+
+    (void)state;
+    topics_init(&topics, "", "outbox.event.");
+    assert_int_equal(topics_find(&topics, (struct bytes){"bad topic!", 10}, &topic, &err),
+                     RC_REJECT);
+    assert_non_null(strstr(err.text, "aggregatetype \"bad topic!\" gives no valid topic name"));
+    topics_done(&topics);
+}
+
 static void there_are_only_so_many_topics(void **state)
 {
     struct topics *topics = malloc(sizeof(*topics));
@@ -142,6 +157,7 @@ int main(void)
         cmocka_unit_test(a_mapped_type_goes_to_its_topic_and_others_get_the_prefix),
         cmocka_unit_test(two_types_of_one_topic_share_its_hash_but_not_their_place),
         cmocka_unit_test(a_type_that_makes_no_topic_name_is_refused),
+        cmocka_unit_test(the_refused_type_is_named_as_it_was_written),
         cmocka_unit_test(there_are_only_so_many_topics),
         cmocka_unit_test(a_refused_topic_is_looked_at_again_and_a_ready_one_is_not),
     };
