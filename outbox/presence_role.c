@@ -17,6 +17,7 @@ struct presence {
     struct loop loop;
     struct condition recorded;
     bool beaten; /* the last heartbeat was written */
+    bool lost;   /* it was not */
 };
 
 /* The roles themselves report an unavailable server. */
@@ -27,6 +28,7 @@ static int64_t presence_step(void *ctx, int64_t now_ms)
     enum rc rc = presence_mysql_beat(&presence->mysql, presence->env, &err);
 
     presence->beaten = rc == RC_OK;
+    presence->lost = rc != RC_OK;
     if (rc == RC_OK)
         condition_ok(&presence->recorded, now_ms);
     else if (rc != RC_RETRY)
@@ -76,13 +78,13 @@ static enum rc presence_start(void *role, struct err *err)
 }
 
 /* The row of a process that cannot reach the database, or whose role failed, stays, and `tallybox
- * status` shows it as dead. */
+ * status` shows it as dead. A role may fail before the first heartbeat. */
 static void presence_join(void *role)
 {
     struct presence *presence = role;
 
     loop_join(&presence->loop);
-    if (presence->beaten && atomic_load(&presence->env->stop->failed))
+    if (!presence->lost && atomic_load(&presence->env->stop->failed))
         (void)presence_mysql_fail(&presence->mysql, presence->env, NULL);
     else if (presence->beaten)
         (void)presence_mysql_remove(&presence->mysql, presence->env, NULL);

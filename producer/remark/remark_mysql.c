@@ -70,22 +70,23 @@ static void put_newest_list(struct buf *sql, const struct remark_query *query)
     buf_print(sql, " ORDER BY id DESC LIMIT %zu)", query->rows_max);
 }
 
-/* One statement, so that the numbers of the roll-ups and the remarks are one view of the data. The
- * first row stands for the roll-ups also when the page has no remark. */
+/* One statement, so that the numbers of the roll-ups and the remarks are one view of the data.
+ * There is a row also when the page has no remark, and when no roll-up has ever run. */
 static void build_page_query(struct buf *sql, const struct remark_query *query)
 {
     buf_reset(sql);
-    buf_text_put(sql, "SELECT s.finished_window, s.started_window, r.id, r.item_id, r.consumer_id, "
-                      "r.order_id, r.score, r.status, "
-                      "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.gmt_create) DIV 1000, p.listed, "
-                      "r.header, r.content, r.images, r.user_name, r.user_face "
-                      "FROM rollup_state s LEFT JOIN ");
+    buf_text_put(sql,
+                 "SELECT COALESCE(s.finished_window, 0), COALESCE(s.started_window, 0), r.id, "
+                 "r.item_id, r.consumer_id, "
+                 "r.order_id, r.score, r.status, "
+                 "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.gmt_create) DIV 1000, p.listed, "
+                 "r.header, r.content, r.images, r.user_name, r.user_face "
+                 "FROM (SELECT 1) one LEFT JOIN rollup_state s ON s.name = 'remark' LEFT JOIN ");
     if (query->place.sort == REMARK_VOTES)
         put_votes_list(sql, query);
     else
         put_newest_list(sql, query);
-    buf_text_put(sql, " p ON TRUE LEFT JOIN remark r ON r.id = p.id WHERE s.name = 'remark' "
-                      "ORDER BY ");
+    buf_text_put(sql, " p ON TRUE LEFT JOIN remark r ON r.id = p.id ORDER BY ");
     buf_text_put(sql, query->place.sort == REMARK_VOTES ? "p.listed DESC, p.id DESC" : "p.id DESC");
 }
 
@@ -93,7 +94,6 @@ struct page_reading {
     remark_on_row on_row;
     void *ctx;
     struct remark_windows *windows;
-    bool found;
 };
 
 static enum rc on_page_row(void *ctx, const struct db_row *row, struct err *err)
@@ -117,7 +117,6 @@ static enum rc on_page_row(void *ctx, const struct db_row *row, struct err *err)
 
     reading->windows->finished = db_column_i64(row, 0);
     reading->windows->started = db_column_i64(row, 1);
-    reading->found = true;
     return row->columns[2] ? reading->on_row(reading->ctx, &remark, err) : RC_OK;
 }
 
@@ -126,14 +125,9 @@ static enum rc store_read_page(void *ctx, const struct remark_query *query, rema
 {
     struct remark_mysql *store = ctx;
     struct page_reading reading = {.on_row = on_row, .ctx = row_ctx, .windows = windows};
-    enum rc rc;
 
     build_page_query(&store->sql, query);
-    rc = db_query_buf(store->db, &store->sql, on_page_row, &reading, err);
-    if (rc == RC_OK && !reading.found)
-        rc = err_fail(err, RC_RETRY, 0,
-                      "the row remark of rollup_state is missing; tallybox rollup makes it");
-    return rc;
+    return db_query_buf(store->db, &store->sql, on_page_row, &reading, err);
 }
 
 static const char *const columns[REMARK_FIELDS] = {

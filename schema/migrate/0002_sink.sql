@@ -140,6 +140,3 @@ CREATE TABLE rollup_state (
     lease_until  DATETIME(3)  NOT NULL,
     PRIMARY KEY (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'who rolls up, and how far it is';
-
-INSERT INTO rollup_state (name, rolled_until, finished_at, owner, epoch, lease_until)
-VALUES ('remark', '1970-01-01', NULL, '', 0, '1970-01-01');

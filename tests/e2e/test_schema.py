@@ -223,8 +223,8 @@ class Drift(SchemaCase):
         ("ALTER TABLE vote_state ADD COLUMN mine INT NULL",
          "column vote_state.mine should not be there: it is int null"),
         ("ALTER TABLE remark DROP COLUMN images", "column remark.images is missing: expected"),
-        ("ALTER TABLE remark DROP INDEX ix_remark_item",
-         "index remark.ix_remark_item is missing: expected key (item_id, votes)"),
+        ("ALTER TABLE remark DROP INDEX ix_remark_newest",
+         "index remark.ix_remark_newest is missing: expected key (item_id, id)"),
         ("CREATE INDEX mine ON remark (user_name(10), votes)",
          "index remark.mine should not be there: it is key (user_name(10), votes)"),
         ("ALTER TABLE vote_tally DROP INDEX ix_vote_tally_changed, "
