@@ -114,10 +114,8 @@ static void answer_not_done(struct http_request *http, enum queue_end end, const
         return;
     }
     if (end == QUEUE_UNKNOWN && unknown)
-        request_fault_set(
-            &fault, REQUEST_FAULT_TIMEOUT,
-            "the database gave no clear answer in time: %s, and sending them again is harmless",
-            unknown);
+        request_fault_set(&fault, REQUEST_FAULT_TIMEOUT,
+                          "the database gave no clear answer in time: %s", unknown);
     else
         request_fault_set(&fault, REQUEST_FAULT_TIMEOUT,
                           "not done in time; nothing was changed: send this request again later");

@@ -44,7 +44,8 @@ struct api_pending_kind {
      * it has not answered. It must not read what the worker writes. NULL: never. */
     bool (*stand_in)(struct api_pending *pending);
     struct metric *failed; /* adds the weight of a request that was not done; NULL: none */
-    /* What a request whose outcome is unknown may have done; NULL: it changes nothing. */
+    /* What a request whose outcome is unknown may have done, and whether it may be sent again;
+     * NULL: it changes nothing. */
     const char *unknown;
 };
 

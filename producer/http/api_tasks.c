@@ -61,7 +61,7 @@ static const struct api_pending_kind submit_kind = {
     .answer = answer_tasks,
     .done = free_tasks,
     .failed = &serve_tasks_refused,
-    .unknown = "the tasks may have been taken",
+    .unknown = "the tasks may have been taken, and sending them again is harmless",
 };
 
 static const struct api_pending_kind find_kind = {.answer = answer_tasks, .done = free_tasks};

@@ -77,7 +77,7 @@ static const struct api_pending_kind votes_kind = {
     .answer = answer_votes,
     .done = free_votes,
     .failed = &serve_votes_failed,
-    .unknown = "the votes may have been counted",
+    .unknown = "the votes may have been counted, and sending them again is harmless",
 };
 
 static void put_votes(const struct api_config *config, struct vote_call *call)

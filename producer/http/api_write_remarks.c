@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+#define MAYBE_MADE                                                                               \
+    "the remark may have been made; only a request with an id may be sent again without making " \
+    "a second one"
+
 /* POST /v1/remarks and PATCH /v1/remarks/{id} */
 struct write_call {
     struct api_pending pending; /* first */
@@ -49,8 +53,7 @@ static void answer_write(struct api_pending *pending)
         break;
     case REMARK_UNKNOWN:
         api_answer_bad(http, REQUEST_FAULT_TIMEOUT, NULL,
-                       "the database gave no clear answer: the remark may have been made; only a "
-                       "request with an id may be sent again without making a second one");
+                       "the database gave no clear answer: " MAYBE_MADE);
         break;
     case REMARK_REFUSED:
         request_fault_set(&fault, REQUEST_FAULT_REFUSED, "the database refuses this remark: %s",
@@ -68,13 +71,13 @@ static void free_write(struct api_pending *pending)
 static const struct api_pending_kind insert_kind = {
     .answer = answer_write,
     .done = free_write,
-    .unknown = "the remark may have been made; with an id",
+    .unknown = MAYBE_MADE,
 };
 
 static const struct api_pending_kind update_kind = {
     .answer = answer_write,
     .done = free_write,
-    .unknown = "the remark may have been changed",
+    .unknown = "the remark may have been changed, and sending it again is harmless",
 };
 
 static void put_write(const struct api_config *config, const struct api_call *api_call,

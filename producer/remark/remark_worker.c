@@ -3,7 +3,7 @@
 
 #include "producer/worker.h"
 
-#include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* A page is read again when a roll-up began or ended meanwhile, which happens once in minutes. */
@@ -20,8 +20,19 @@ static enum rc add_row(void *ctx, const struct remark_row *row, struct err *err)
     return remark_page_add(ctx, row, err);
 }
 
-/* Chooses the view of the votes from what the last read saw. False: that read had the right view,
- * or the cursor is too old, and page->expired tells which. */
+/* The two numbers are input: a person may have changed or restored the row of rollup_state. */
+static enum rc check_windows(const struct remark_windows *seen, struct err *err)
+{
+    if (seen->started == seen->finished || seen->started == seen->finished + 1)
+        return RC_OK;
+    return err_fail(err, RC_RETRY, 0,
+                    "rollup_state.started_window is %" PRId64 ", but finished_window is %" PRId64
+                    ": lists by votes wait until tallybox rollup has ended a roll-up",
+                    seen->started, seen->finished);
+}
+
+/* Chooses the view of the votes from what the last read saw. Returns whether the page must be read
+ * again: false if that read had the right view, or if the cursor is too old (page->expired). */
 static bool choose_view(struct remark_page *page, struct remark_query *query,
                         const struct remark_windows *seen)
 {
@@ -30,7 +41,6 @@ static bool choose_view(struct remark_page *page, struct remark_query *query,
     bool as_of = seen->started > window;
     bool right = query->as_of ? query->window == window : !as_of;
 
-    assert(seen->started == seen->finished || seen->started == seen->finished + 1);
     page->next.window = window;
     if (window != seen->finished && (at_work || window != seen->finished - 1)) {
         remark_page_clear(page);
@@ -53,10 +63,11 @@ enum rc remark_worker_load(const struct remark_store *store, struct remark_page 
 
         remark_page_clear(page);
         rc = store->read_page(store->ctx, &query, add_row, page, &seen, err);
-        if (rc != RC_OK)
+        if (rc != RC_OK || page->place.sort == REMARK_NEWEST)
             return rc;
-        if (page->place.sort == REMARK_NEWEST || !choose_view(page, &query, &seen))
-            return RC_OK;
+        rc = check_windows(&seen, err);
+        if (rc != RC_OK || !choose_view(page, &query, &seen))
+            return rc;
     }
     return err_fail(err, RC_RETRY, 0, "roll-ups begin and end faster than a page is read");
 }
@@ -80,13 +91,13 @@ static enum rc insert_remark(struct remark_worker *worker, struct remark_write *
 {
     const struct remark_store *store = worker->config.store;
     int64_t item_id = write->values.numbers[REMARK_ITEM_ID];
-    bool chosen = write->id == 0;
+    bool without_id = write->id == 0;
     bool existed = false;
     bool unknown = false;
     enum rc rc =
         store->insert(store->ctx, &write->values, &write->id, &existed, &item_id, &unknown, err);
 
-    if (rc == RC_RETRY && unknown && chosen) {
+    if (rc == RC_RETRY && unknown && without_id) {
         write->end = REMARK_UNKNOWN;
         rc = RC_OK;
     } else if (existed) {

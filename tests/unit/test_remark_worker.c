@@ -242,6 +242,23 @@ static void a_list_shows_the_votes_of_one_finished_roll_up(void **state)
     }
 }
 
+static void numbers_that_no_roll_up_leaves_are_an_error_and_no_crash(void **state)
+{
+    struct remark_place place = {.item_id = ITEM, .sort = REMARK_VOTES};
+    struct remark_page *page = remark_page_new(&place, 5);
+    struct model model;
+    struct err err;
+
+    (void)state;
+    model_init(&model, 39, 0);
+    model.windows.started = model.windows.finished + 2;
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_RETRY);
+    assert_non_null(strstr(err.text, "rollup_state.started_window"));
+    model.windows.started = model.windows.finished - 1;
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_RETRY);
+    remark_page_release(page);
+}
+
 static void a_page_needs_one_statement_while_no_roll_up_is_at_work(void **state)
 {
     struct remark_place place = {.item_id = ITEM, .sort = REMARK_VOTES};
@@ -389,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_remark_is_twice_in_a_list_or_missing),
         cmocka_unit_test(a_list_shows_the_votes_of_one_finished_roll_up),
+        cmocka_unit_test(numbers_that_no_roll_up_leaves_are_an_error_and_no_crash),
         cmocka_unit_test(a_page_needs_one_statement_while_no_roll_up_is_at_work),
         cmocka_unit_test(a_lost_commit_is_repeated_only_for_a_remark_with_an_id),
     };
