@@ -30,7 +30,8 @@ static void put_votes_part(struct buf *sql, const struct remark_query *query, co
 {
     const struct remark_place *place = &query->place;
 
-    buf_print(sql, "(SELECT id, %s AS listed FROM remark FORCE INDEX (%s) WHERE item_id = %" PRId64,
+    buf_print(sql, "(SELECT id, %s AS listed FROM remark FORCE INDEX (%s) WHERE item_id = %" PRId64
+              " AND deleted_at IS NULL",
               votes, index, place->item_id);
     if (place->after)
         buf_print(sql, " AND (%s < %" PRId64 " OR (%s = %" PRId64 " AND id < %" PRId64 "))", votes,
@@ -63,7 +64,7 @@ static void put_newest_list(struct buf *sql, const struct remark_query *query)
 
     buf_print(sql,
               "(SELECT id, votes AS listed FROM remark FORCE INDEX (ix_remark_newest) "
-              "WHERE item_id = %" PRId64,
+              "WHERE item_id = %" PRId64 " AND deleted_at IS NULL",
               place->item_id);
     if (place->after)
         buf_print(sql, " AND id < %" PRId64, place->id);
