@@ -61,7 +61,9 @@ struct retry_job {
     const void *params;          /* NULL: none */
     size_t params_len;
     const char *params_type;
-    int64_t attempt; /* 1 for the first */
+    const char *traceparent; /* as the task was submitted with it; NULL: none */
+    bool receiver_retries;   /* HEADER_NO_RETRY is left out */
+    int64_t attempt;         /* 1 for the first */
     int64_t step;
     const void *step_result; /* of the step before; NULL: none */
     size_t step_result_len;
@@ -90,9 +92,12 @@ struct attempt_result {
 };
 
 /* Headers for downstream servers: the number of the attempt, and that the queue retries, so that
- * the receiver need not. An answer with the second header ends the task. */
+ * the receiver need not. An answer with the second header ends the task. The third one has the
+ * task's group and scene, as "default/mail". The API refuses tasks that an application submits with
+ * the second one, or with the third one for the same group and scene: they are retry traffic. */
 #define HEADER_ATTEMPT "tallybox-attempt"
 #define HEADER_NO_RETRY "tallybox-no-retry"
+#define HEADER_SCENE "tallybox-scene"
 
 /* A handler notices a lost lease within this time. */
 #define HANDLER_WAIT_MS_MAX 100

@@ -56,6 +56,7 @@ struct retry_new_task {
     const void *params;          /* NULL: none */
     size_t params_len;
     const char *params_type; /* NULL: application/json */
+    const char *traceparent; /* NULL: none; else a valid one, as common/trace.h reads it */
     int64_t delay_ms;        /* not before so long from now; 0: at once */
     int64_t parent_id;       /* 0: none */
 };

@@ -44,6 +44,7 @@ struct task_row {
     const void *params;
     size_t params_len;
     const char *params_type;
+    const char *traceparent;
     int64_t attempts; /* that failed so far */
     int64_t made_ms;  /* its age counts from here; since 1970, as due_ms and now_ms; all by the
                        * database's clock */
@@ -102,7 +103,8 @@ struct task_update {
     int64_t took_ms;
 
     /* A callback, made in the same transaction; scene NULL: none. Its parent is the task, its group
-     * is the task's, it has no ordering key. */
+     * is the task's, it has no ordering key. Its traceparent is the task's, or NULL. */
+    const char *traceparent;
     const char *callback_scene;
     const char *callback_handler;
     const char *callback_params; /* a JSON object */

@@ -107,6 +107,8 @@ static void fill_job(struct slot *slot, const struct task_row *row, const char *
     job->params = keep_bytes(bytes, row->params, row->params_len);
     job->params_len = row->params_len;
     job->params_type = keep_text(bytes, row->params_type);
+    job->traceparent = keep_text(bytes, row->traceparent);
+    job->receiver_retries = kind->scene->policy.receiver_retries;
     job->attempt = row->attempts + 1;
     job->step = row->step;
     job->step_result = keep_bytes(bytes, row->step_result, row->step_result_len);
@@ -175,7 +177,8 @@ static void fill_slot(struct task_slots *slots, struct slot *slot, const struct 
     struct err err = {0};
     size_t len = row->params_len + row->step_result_len + len_or_zero(row->ordering_key) +
                  len_or_zero(row->idempotency_key) + len_or_zero(row->task_hash) +
-                 len_or_zero(row->biz_no) + len_or_zero(row->params_type) + 16;
+                 len_or_zero(row->biz_no) + len_or_zero(row->params_type) +
+                 len_or_zero(row->traceparent) + 16;
     enum rc rc;
 
     kind->in_flight++;

@@ -517,6 +517,7 @@ void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_m
         .id = slot->id,
         .scene_version = slot->scene_version,
         .ordered = slot->job.ordering_key != NULL,
+        .traceparent = slot->job.traceparent,
         .reason_class = "",
         .reason = "",
         .outcome = attempt_end_name(slot->attempt_result.end),

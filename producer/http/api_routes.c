@@ -128,12 +128,14 @@ const struct api_route api_routes[] = {
         .summary = "One task or an array of tasks for the retry queue",
         .description = "The answer is sent after the COMMIT. An array is answered by an array in "
                        "the same order, with status 200; an error stands in the place of a bad "
-                       "item.",
+                       "item. A request that an attempt of the queue causes passes on the headers "
+                       "of the attempt.",
         .body = "TaskRequest",
         .example = "{\"scene\": \"mail\", \"handler\": \"kafka\", \"options\": {\"topic\": "
                    "\"mails\"}, \"params\": {\"to\": \"a@example.org\"}}",
         .results = {{200, "TaskResponse", "An array, or a task that was active already."},
                     {201, "TaskTicket", "The task was made."}},
+        .retry_headers = true,
     },
     {
         .method = "GET",

@@ -92,6 +92,7 @@ struct api_route {
     const char *body;    /* schema of the body, or NULL */
     const char *example; /* of the body, as JSON, or NULL */
     struct api_result results[2];
+    bool retry_headers; /* reads the headers of the calls of the queue (outbox/retry/handler.h) */
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 

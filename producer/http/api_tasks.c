@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/http/api_routes.h"
 
+#include "common/trace.h"
+#include "outbox/retry/handler.h"
 #include "producer/http/api_answer.h"
 #include "producer/serve_metrics.h"
+#include "producer/task/retry_traffic.h"
 #include "producer/task/task_json.h"
 
 #include <errno.h>
@@ -15,8 +18,10 @@
 #define FULL_WAIT_MS 5000
 
 struct task_call {
-    struct api_pending pending; /* first */
-    struct task_json tasks;     /* of TASK_INTAKE_SUBMIT */
+    struct api_pending pending;   /* first */
+    struct task_json tasks;       /* of TASK_INTAKE_SUBMIT, as the next ones */
+    struct retry_traffic traffic; /* its texts are valid until the request is queued */
+    char traceparent[TRACE_SIZE];
     /* Of TASK_INTAKE_LIST: what the filter points to. */
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
@@ -104,6 +109,8 @@ static void check_items(const struct api_config *config, struct task_call *call)
 
         if (item->bad)
             continue;
+        if (call->traceparent[0])
+            item->task.traceparent = call->traceparent;
         if (!http_scopes_have_group(&call->scopes, group_of(item))) {
             request_fault_set(&item->fault, REQUEST_FAULT_NO_SCOPE,
                               "this token lacks the scope tasks:%.64s", group_of(item));
@@ -112,6 +119,9 @@ static void check_items(const struct api_config *config, struct task_call *call)
             request_fault_set(&item->fault, REQUEST_FAULT_OUT_OF_RANGE,
                               "there is no handler of this name");
             field = "handler";
+        } else if (retry_traffic_refuses(&call->traffic, group_of(item), item->task.scene,
+                                         &item->fault)) {
+            field = "scene";
         }
         item->bad = field != NULL;
         if (item->bad)
@@ -148,6 +158,9 @@ void api_post_tasks(const struct api_config *config, const struct api_call *api_
 
     if (!call)
         return;
+    trace_read(http_header(http, TRACE_HEADER), call->traceparent);
+    call->traffic.no_retry = http_header(http, HEADER_NO_RETRY) != NULL;
+    call->traffic.scene = http_header(http, HEADER_SCENE);
     body = http_body(http, &len);
     rc = task_json_parse(&call->tasks, body, len, &fault);
     if (rc == RC_OK && submit_tasks(config, call))

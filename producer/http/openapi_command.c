@@ -2,6 +2,8 @@
 #include "producer/http/openapi_command.h"
 
 #include "common/options.h"
+#include "common/trace.h"
+#include "outbox/retry/handler.h"
 #include "producer/http/api_routes.h"
 #include "producer/http/request_json.h"
 
@@ -327,9 +329,34 @@ static void put_parameter(struct buf *out, const char *name, const char *place, 
     buf_print(out, "          schema: %s\n          example: %s\n", schema, example);
 }
 
+/* Without examples: a request with the first two of them is refused. */
+static void put_retry_headers(struct buf *out)
+{
+    static const struct {
+        const char *name;
+        const char *schema;
+        const char *description;
+    } headers[] = {
+        {HEADER_NO_RETRY, "{type: string, enum: [\"1\"]}",
+         "Of the call that causes this request. No task is taken."},
+        {HEADER_SCENE, "{type: string, pattern: \"^[A-Za-z0-9_.:-]{1,64}/[A-Za-z0-9_.:-]{1,64}$\"}",
+         "Of the call that causes this request, as default/mail. No task of this group and scene "
+         "is taken."},
+        {TRACE_HEADER, "{type: string, pattern: \"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$\"}",
+         "W3C Trace Context: the calls of the tasks carry it."},
+    };
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        buf_print(out, "        - name: %s\n          in: header\n          required: false\n",
+                  headers[i].name);
+        put_line(out, "          description: ", headers[i].description);
+        buf_print(out, "          schema: %s\n", headers[i].schema);
+    }
+}
+
 static void put_parameters(struct buf *out, const struct api_route *route)
 {
-    if (!route->id && route->parameters == 0)
+    if (!route->id && route->parameters == 0 && !route->retry_headers)
         return;
     buf_text_put(out, "      parameters:\n");
     if (route->id)
@@ -338,6 +365,8 @@ static void put_parameters(struct buf *out, const struct api_route *route)
         if ((route->parameters & 1U << i) != 0)
             put_parameter(out, api_parameter_name(i), "query", (route->required & 1U << i) != 0,
                           parameters[i].schema, parameters[i].example, parameters[i].description);
+    if (route->retry_headers)
+        put_retry_headers(out);
 }
 
 /* Statuses that no condition excludes are those of all routes. */
@@ -349,6 +378,8 @@ static bool route_can_fail(const struct api_route *route, enum request_fault_cod
         return false; /* answered before a route is chosen */
     if (code == REQUEST_FAULT_NOT_FOUND)
         return route->may_find_nothing;
+    if (code == REQUEST_FAULT_RETRY_TRAFFIC)
+        return route->retry_headers;
     if (code == REQUEST_FAULT_EXPIRED)
         return (route->parameters & 1U << API_CURSOR) != 0;
     if (status == request_fault_status(REQUEST_FAULT_MEDIA_TYPE) ||

@@ -35,6 +35,9 @@ static const struct {
     [REQUEST_FAULT_OTHER_HOST] = {"misdirected_request", 421,
                                   "the server does not answer for this host; api.hosts names them"},
     [REQUEST_FAULT_BAD_REQUEST] = {"bad_request", 400, "the request cannot be read as HTTP"},
+    [REQUEST_FAULT_RETRY_TRAFFIC] =
+        {"retry_traffic", 409,
+         "the task comes from an attempt of the queue, which tries again itself"},
     [REQUEST_FAULT_FULL] = {"too_many_requests", 429,
                             "the queue or the scene is full; nothing was done"},
     [REQUEST_FAULT_UNAVAILABLE] =

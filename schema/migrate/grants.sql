@@ -20,7 +20,7 @@ GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_serve'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_serve'@'%';
 GRANT SELECT (lane, owner, lease_until, lease_ms) ON outbox_side.relay_lease TO 'tallybox_serve'@'%';
-GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, traceparent, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_group TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
@@ -30,14 +30,14 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_serve'
 -- application_insert: a service that inserts events and tasks, and nothing else. It has no privilege
 -- on `origin`, so that its tasks cannot pass for tasks of the relay or the consumer.
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application_insert'@'%';
-GRANT INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id) ON outbox_side.retry_task TO 'tallybox_application_insert'@'%';
+GRANT INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, traceparent, next_at, parent_id) ON outbox_side.retry_task TO 'tallybox_application_insert'@'%';
 
 -- application: the same with the idempotent form, INSERT INTO retry_task ... ON DUPLICATE KEY UPDATE
 -- updated_at = updated_at, and with the id of the active task after error 1062. It reads the number
 -- of lanes and the groups, for writers of several lanes and for retry_append().
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_application'@'%';
-GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
+GRANT SELECT (id, active_hash), INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, traceparent, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_application'@'%';
 GRANT SELECT (name, owner) ON outbox_side.retry_group TO 'tallybox_application'@'%';
 
 -- relay: `tallybox relay`. With PROCESS it sees open transactions and closes gaps sooner.
@@ -181,7 +181,7 @@ GRANT SELECT, INSERT, UPDATE ON votes_side.vote_count TO 'tallybox_run'@'%';
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_run'@'%';
 GRANT SELECT (lane, owner, lease_until, lease_ms) ON outbox_side.relay_lease TO 'tallybox_run'@'%';
-GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, params_type, traceparent, next_at, parent_id), UPDATE (updated_at) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_group TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_run'@'%';

@@ -85,6 +85,30 @@ class Handlers(suite.Case):
         self.assertEqual(first["Idempotency-Key"], second["Idempotency-Key"])
         self.assertEqual((first["tallybox-attempt"], second["tallybox-attempt"]), ("1", "2"))
         self.assertEqual(first["Content-Type"], "text/plain")
+        self.assertEqual((first["tallybox-no-retry"], first["tallybox-scene"]), ("1", "default/work"))
+        # Both attempts are one trace; each has its own span.
+        self.assertRegex(first["traceparent"], "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$")
+        self.assertEqual(first["traceparent"][:36], second["traceparent"][:36])
+        self.assertNotEqual(first["traceparent"], second["traceparent"])
+
+    def test_a_scene_may_leave_retries_to_the_receiver_and_a_trace_is_kept(self):
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+        self.stack.tallybox("retry", "scene", "set", "theirs", "--policy",
+                            '{"no_retry": false, "on_done": {"scene": "told", "handler": "http"}}',
+                            "--options", json.dumps({"url": self.url("/ok")}))
+        self.stack.tallybox("retry", "scene", "set", "told", "--options",
+                            json.dumps({"url": self.url("/told")}))
+        self.addCleanup(self.stack.sql, "DELETE FROM retry_scene WHERE scene IN ('theirs', 'told')")
+        self.stack.sql("INSERT INTO retry_task (scene, handler, params, traceparent) VALUES "
+                       "('theirs', 'http', 'x', %s)", [trace])
+        # The task and its callback.
+        suite.wait_for("the call of the callback", lambda: len(self.peer.asked) >= 2)
+        self.wait_gone()
+        (path, first, _), (told, second, _) = self.peer.asked
+        self.assertEqual((path, told), ("/ok", "/told"))
+        self.assertNotIn("tallybox-no-retry", first)
+        self.assertEqual(second["tallybox-no-retry"], "1")
+        self.assertEqual((first["traceparent"], second["traceparent"]), (trace, trace))
 
     def test_a_downstream_that_says_never_is_believed(self):
         self.task("http", {"url": self.url("/no")})

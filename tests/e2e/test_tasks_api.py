@@ -193,6 +193,32 @@ class Submitting(TasksCase):
         self.stack.tallybox("retry", "scene", "set", "bare", "--options", '{"url": "http://h/"}')
         self.post(bare, 201)
 
+    def test_retry_traffic_is_refused(self):
+        attempt = {**JSON, "tallybox-scene": "default/mail", "tallybox-attempt": "2"}
+        answer = self.post(GOOD, 409, attempt)
+        self.assertEqual(self.fault(answer), ("retry_traffic", "/scene"))
+        self.assertIn("within an attempt of its own scene", answer.body.decode())
+        answer = self.post(GOOD, 409, {**JSON, "Tallybox-No-Retry": "1"})
+        self.assertEqual(self.fault(answer), ("retry_traffic", "/scene"))
+        self.assertIn("tallybox-no-retry forbids", answer.body.decode())
+        self.assertEqual(self.count(), 0)
+        # Tasks of other scenes and groups are taken; in an array the bad ones fail alone.
+        items = json.loads(self.post([{**GOOD, "scene": "other"}, GOOD, {**GOOD, "group": "shop"}],
+                                     200, attempt).body)
+        self.assertEqual([one.get("error", {}).get("at") for one in items], [None, "/1/scene", None])
+        self.assertEqual(self.stack.sql("SELECT task_group, scene FROM retry_task ORDER BY id"),
+                         [("default", "other"), ("shop", "mail")])
+
+    def test_the_trace_of_a_request_is_kept_in_its_tasks(self):
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        self.post([{**GOOD, "bizNo": "1"}, {**GOOD, "bizNo": "2"}], 200,
+                  {**JSON, "traceparent": trace})
+        self.post({**GOOD, "bizNo": "3"}, 201, {**JSON, "traceparent": "no trace"})
+        # The trace is not what a task does: the same task is active already.
+        self.post({**GOOD, "bizNo": "3"}, 200, {**JSON, "traceparent": trace})
+        self.assertEqual(self.stack.sql("SELECT traceparent FROM retry_task ORDER BY id"),
+                         [(trace,), (trace,), (None,)])
+
     def test_a_full_scene_takes_no_more(self):
         self.stack.tallybox("retry", "scene", "set", "tight", "--policy", '{"max_pending": 3}')
         tasks = [{**GOOD, "scene": "tight", "idempotencyKey": f"t{n}"} for n in range(5)]

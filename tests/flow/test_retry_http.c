@@ -2,6 +2,7 @@
 /* The retry queue's handler `http` against servers that answer well, badly, and not at all. */
 #include "common/http/http.h"
 #include "common/os.h"
+#include "common/trace.h"
 #include "outbox/retry/handlers/http_handler.h"
 #include "tests/flow/raw_peer.h"
 
@@ -148,11 +149,72 @@ static void a_call_has_its_identity_headers_and_the_parameters(void **state)
     assert_asked(fixture, "\r\ntallybox-attempt: 3\r\n");
     assert_asked(fixture, "\r\ntallybox-no-retry: 1\r\n");
     assert_asked(fixture, "\r\ntallybox-task: 42\r\n");
+    assert_asked(fixture, "\r\ntallybox-scene: default/mail\r\n");
     assert_asked(fixture, "\r\nContent-Type: application/json\r\n");
     assert_asked(fixture, "\r\nAuthorization: Bearer x\r\n");
     assert_asked(fixture, "\r\nX-E:\r\n");
     assert_asked(fixture, "\r\n\r\n{\"n\": 1}");
     assert_not_asked(fixture, "Expect");
+}
+
+static void a_call_asks_for_no_retry_unless_the_scene_lets_the_receiver_retry(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->job.receiver_retries = true;
+    assert_done(run_path(fixture, "/ok", ""));
+    assert_not_asked(fixture, "tallybox-no-retry");
+    assert_asked(fixture, "\r\ntallybox-attempt: 3\r\n");
+}
+
+/* Copies the traceparent of the last call. */
+static void read_trace(struct fixture *fixture, char parent[TRACE_SIZE])
+{
+    char request[RAW_REQUEST_SIZE];
+    char *at;
+
+    raw_peer_last(&fixture->peer, request);
+    at = strstr(request, "\r\ntraceparent: ");
+    assert_non_null(at);
+    at += strlen("\r\ntraceparent: ");
+    at[strcspn(at, "\r")] = '\0';
+    assert_true(trace_read(at, parent));
+    assert_string_equal(at, parent);
+}
+
+static void a_call_carries_the_traceparent_that_its_task_has(void **state)
+{
+    static const char given[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    struct fixture *fixture = *state;
+    char parent[TRACE_SIZE];
+
+    fixture->job.traceparent = given;
+    assert_done(run_path(fixture, "/ok", ""));
+    read_trace(fixture, parent);
+    assert_string_equal(parent, given);
+    assert_done(run_path(fixture, "/ok", ", \"headers\": {\"Traceparent\": \"own\"}"));
+    assert_asked(fixture, "\r\nTraceparent: own\r\n");
+    assert_not_asked(fixture, "\r\ntraceparent: ");
+}
+
+static void the_calls_of_a_task_without_one_are_one_trace(void **state)
+{
+    struct fixture *fixture = *state;
+    char first[TRACE_SIZE];
+    char second[TRACE_SIZE];
+
+    assert_done(run_path(fixture, "/ok", ""));
+    read_trace(fixture, first);
+    fixture->job.attempt++;
+    fixture->job.traceparent = "of a plain INSERT\r\nX: y";
+    assert_done(run_path(fixture, "/ok", ""));
+    read_trace(fixture, second);
+    assert_int_equal(strncmp(first, second, 35), 0);
+    assert_string_not_equal(first, second);
+    fixture->job.id++;
+    assert_done(run_path(fixture, "/ok", ""));
+    read_trace(fixture, second);
+    assert_int_not_equal(strncmp(first, second, 35), 0);
 }
 
 static void a_method_sends_only_the_body_it_allows(void **state)
@@ -486,6 +548,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_call_has_its_identity_headers_and_the_parameters),
+        TEST(a_call_asks_for_no_retry_unless_the_scene_lets_the_receiver_retry),
+        TEST(a_call_carries_the_traceparent_that_its_task_has),
+        TEST(the_calls_of_a_task_without_one_are_one_trace),
         TEST(a_method_sends_only_the_body_it_allows),
         TEST(a_connection_is_used_again),
         TEST(the_status_decides_the_result),

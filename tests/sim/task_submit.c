@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Applications that make tasks in transactions of their own: some lock a row that orders their
  * tasks; all of them may hang, conflict and roll back. */
+#include "producer/task/retry_traffic.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tasks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SCENE_TEXT_SIZE (2 * RETRY_NAME_BYTES_MAX + 2)
 
 #define TASKS_MAX 4
 #define SUBMITTED_MAX 300
@@ -49,6 +55,32 @@ static enum rc insert(struct submitter_process *submitter, int64_t key, bool in_
     return rc == RC_OK ? link_answer(&submitter->link, err) : rc;
 }
 
+/* A task that a called system submits during an attempt. A task of the attempt's own scene, or of
+ * an attempt that asks for no retry, must be refused: it would multiply the calls. */
+static enum rc insert_traffic(struct submitter_process *submitter, struct err *err)
+{
+    struct sim *sim = submitter->proc->sim;
+    const struct sim_traffic traffic = sim->tasks->traffic;
+    const struct retry_traffic headers = {.no_retry = traffic.no_retry, .scene = traffic.from};
+    const char *scene = sim->tasks->scenes[traffic.scene].name;
+    const struct task_new new_task = {.scene = traffic.scene, .number = ++sim->tasks->numbers};
+    char own[SCENE_TEXT_SIZE];
+    struct request_fault fault;
+    struct sim_task *task;
+    enum rc rc;
+
+    sim->tasks->traffic.waits = false;
+    if (retry_traffic_refuses(&headers, RETRY_GROUP_DEFAULT, scene, &fault))
+        return RC_OK;
+    snprintf(own, sizeof(own), "%s/%s", RETRY_GROUP_DEFAULT, scene);
+    if (traffic.no_retry || strcmp(traffic.from, own) == 0)
+        sim_fail(sim, STORY_ALL, "traffic: an attempt of %s makes a task of %s", traffic.from, own);
+    rc = link_call(&submitter->link, err);
+    if (rc == RC_OK)
+        rc = task_insert(&submitter->link, &new_task, &task, err);
+    return rc == RC_OK ? link_answer(&submitter->link, err) : rc;
+}
+
 static enum rc transaction(struct submitter_process *submitter, struct err *err)
 {
     struct sim *sim = submitter->proc->sim;
@@ -61,6 +93,8 @@ static enum rc transaction(struct submitter_process *submitter, struct err *err)
         rc = key_lock(submitter, key, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         rc = insert(submitter, key, in_order, err);
+    if (rc == RC_OK && sim->tasks->traffic.waits)
+        rc = insert_traffic(submitter, err);
     if (rc == RC_OK && sim_chance(sim, sim->plan.hold))
         sched_pause(&sim->sched, sim_between(sim, 1, 2000));
     if (rc != RC_OK)

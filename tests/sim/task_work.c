@@ -83,6 +83,20 @@ static void check_rate(const struct task_run *run)
                  (long long)allowed);
 }
 
+/* The called system wants a task for later, and submits it with the headers of the call. */
+static void submit_from_attempt(const struct task_run *run)
+{
+    struct sim *sim = run->proc->sim;
+    struct sim_traffic *traffic = &sim->tasks->traffic;
+
+    if (traffic->waits || !sim_chance(sim, 60))
+        return;
+    traffic->waits = true;
+    traffic->no_retry = !run->job->receiver_retries;
+    traffic->scene = (int)sim_below(sim, SCENE_THIRD + 1);
+    snprintf(traffic->from, sizeof(traffic->from), "%s/%s", run->job->group, run->job->scene);
+}
+
 /* Changes the called system, which accepts each idempotency key once. */
 static void effect(struct task_run *run)
 {
@@ -92,6 +106,7 @@ static void effect(struct task_run *run)
 
     sim_tell(sim, run->proc->name, STORY_ALL, "task %lld has its effect, number %lld of it",
              task->base.id, ++task->effects, 0);
+    submit_from_attempt(run);
     if (task->base.key == 0 || !task->in_order || task->effects > 1)
         return;
     if (task->base.id < *last && is_held(run))

@@ -63,6 +63,8 @@ static void policy_make(struct sim *sim, char *json, size_t size)
     if (sim_chance(sim, 250))
         len += (size_t)snprintf(json + len, size - len, ", \"deadline\": \"%dms\"",
                                 (int)sim_between(sim, 300, 20000));
+    if (sim_chance(sim, 500))
+        len += (size_t)snprintf(json + len, size - len, ", \"no_retry\": false");
     if (sim_chance(sim, 300))
         len += (size_t)snprintf(json + len, size - len,
                                 ", \"on_done\": {\"scene\": \"callback\", \"handler\": \"work\"}");

@@ -42,7 +42,7 @@ struct sim_task {
 
 struct sim_scene_row {
     char name[TASK_NAME_SIZE];
-    char json[400];
+    char json[640];
     bool found;
     bool paused;
     int64_t paused_ms;     /* since when */
@@ -59,6 +59,14 @@ struct sim_rate {
     int64_t runs;
 };
 
+/* A request of a called system to submit a task, made during an attempt; one waits at most. */
+struct sim_traffic {
+    bool waits;
+    bool no_retry; /* the headers of the attempt, which it passes on */
+    char from[2 * RETRY_NAME_BYTES_MAX + 2];
+    int scene; /* of the task to submit */
+};
+
 struct task_tables {
     struct fake_task_tables fake;
     struct sim_task tasks[SIM_TASKS_MAX]; /* by id, from 1 */
@@ -68,6 +76,7 @@ struct task_tables {
     struct fake_row keys[SIM_TASK_KEYS + 1]; /* rows that submitters lock for their order */
     int64_t last_effect[SIM_TASK_KEYS + 1];  /* id of the newest task that had its effect */
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
+    struct sim_traffic traffic;
 };
 
 /* One thread's connection. */

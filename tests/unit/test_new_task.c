@@ -113,6 +113,11 @@ static void wrong_options_and_params_are_refused(void **state)
     assert_refused(task, "params_type");
     task.params_type = "a\nb";
     assert_refused(task, "printable ASCII");
+    task = good;
+    task.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    assert_int_equal(new_task_check(&task, 0, NULL), RC_OK);
+    task.traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
+    assert_refused(task, "traceparent is not one of W3C Trace Context");
     free(options);
 }
 

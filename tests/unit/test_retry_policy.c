@@ -37,6 +37,7 @@ static void an_empty_policy_is_the_default(void **state)
     assert_int_equal(policy.pending_max, 0);
     assert_int_equal(policy.threads_max, 0);
     assert_int_equal(policy.lease_ms, 30000);
+    assert_false(policy.receiver_retries);
     assert_string_equal(policy.on_done.scene, "");
     assert_int_equal(policy.rule_count, 0);
     assert_int_equal(policy_parse(&policy, NULL, 0, NULL), RC_OK);
@@ -44,13 +45,14 @@ static void an_empty_policy_is_the_default(void **state)
 
 static void every_field_may_be_set(void **state)
 {
-    struct policy policy = policy_of(
-        "{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
-        " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
-        " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"threads\": 3, \"lease\": \"2m\","
-        " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
-        " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
-        " \"rules\": {\"http 409\": \"refused\", \"mysql 1040-1045\": \"ours\"}}");
+    struct policy policy =
+        policy_of("{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
+                  " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
+                  " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"threads\": 3, "
+                  "\"no_retry\": false, \"lease\": \"2m\","
+                  " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
+                  " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
+                  " \"rules\": {\"http 409\": \"refused\", \"mysql 1040-1045\": \"ours\"}}");
 
     (void)state;
     assert_int_equal(policy.wait.kind, WAIT_EXPONENTIAL);
@@ -65,6 +67,7 @@ static void every_field_may_be_set(void **state)
     assert_int_equal(policy.pending_max, 1000);
     assert_int_equal(policy.threads_max, 3);
     assert_int_equal(policy.lease_ms, 120000);
+    assert_true(policy.receiver_retries);
     assert_string_equal(policy.on_done.scene, "mail");
     assert_string_equal(policy.on_done.handler, "http");
     assert_string_equal(policy.on_exhausted.handler, "kafka");
@@ -130,6 +133,7 @@ static void a_wrong_value_is_named(void **state)
         {"{\"rate\": \"5\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst 0\"}", "policy field \"rate\""},
+        {"{\"no_retry\": 0}", "policy field \"no_retry\": true or false is expected"},
         {"{\"lease\": \"10ms\"}", "policy field \"lease\": it must be at least 1s"},
         {"{\"on_done\": {\"scene\": \"x\"}}", "policy field \"on_done\""},
         {"{\"on_done\": {\"scene\": \"x\", \"handler\": \"a b\"}}", "policy field \"on_done\""},

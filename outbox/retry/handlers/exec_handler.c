@@ -129,7 +129,8 @@ static void put_variables(struct buf *buf, const struct retry_job *job)
     put_number(buf, "TASK", job->id);
     put_number(buf, "ATTEMPT", job->attempt);
     put_number(buf, "STEP", job->step);
-    put_number(buf, "NO_RETRY", 1);
+    if (!job->receiver_retries)
+        put_number(buf, "NO_RETRY", 1);
     put_variable(buf, "GROUP", job->group);
     put_variable(buf, "SCENE", job->scene);
     put_variable(buf, "IDEMPOTENCY_KEY", job->idempotency_key);

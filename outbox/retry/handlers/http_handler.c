@@ -2,9 +2,11 @@
 #include "outbox/retry/handlers/http_handler.h"
 
 #include "common/condition.h"
+#include "common/hash.h"
 #include "common/host.h"
 #include "common/log.h"
 #include "common/os.h"
+#include "common/trace.h"
 #include "outbox/retry/handlers/call_http.h"
 #include "outbox/retry/handlers/endpoints.h"
 #include "outbox/retry/handlers/task_options.h"
@@ -23,7 +25,7 @@
 #define URL_BYTES_MAX 8000
 #define VALUE_BYTES_MAX 8000
 
-#define OWN_HEADERS 5
+#define OWN_HEADERS 7
 
 static enum rc take_method(void *ctx, const json_t *value, struct err *err)
 {
@@ -351,6 +353,34 @@ static void end_picked(struct http *http, const struct http_url *url, bool faile
         log_error(LOG_WARN, "retry_endpoint_ignored", err, "endpoint=%s", url->origin);
 }
 
+/* All attempts at a task are one trace; each is a span of its own. */
+static void make_trace(char parent[TRACE_SIZE], const struct retry_job *job)
+{
+    uint64_t trace = hash_fnv1a(HASH_START, job->group, strlen(job->group) + 1);
+    uint64_t span;
+
+    trace = hash_fnv1a(trace, job->scene, strlen(job->scene) + 1);
+    trace = hash_fnv1a(trace, job->idempotency_key, strlen(job->idempotency_key) + 1);
+    trace = hash_fnv1a(trace, &job->id, sizeof(job->id));
+    span = hash_fnv1a(trace, &job->attempt, sizeof(job->attempt));
+    span = hash_fnv1a(span, &job->step, sizeof(job->step));
+    trace_make(parent, trace, span);
+}
+
+/* A plain INSERT may have written any text: what is not valid is replaced. */
+static void put_trace(struct buf *buf, const struct retry_job *job,
+                      const struct http_options *options)
+{
+    char parent[TRACE_SIZE];
+
+    if (http_own_header(options, TRACE_HEADER))
+        return;
+    if (!trace_read(job->traceparent, parent))
+        make_trace(parent, job);
+    buf_print(buf, TRACE_HEADER ": %s", parent);
+    buf_char(buf, '\0');
+}
+
 static void put_own_headers(struct buf *buf, const struct retry_job *job)
 {
     buf_text_put(buf, "Idempotency-Key: ");
@@ -358,7 +388,11 @@ static void put_own_headers(struct buf *buf, const struct retry_job *job)
     buf_char(buf, '\0');
     buf_print(buf, HEADER_ATTEMPT ": %" PRId64, job->attempt);
     buf_char(buf, '\0');
-    buf_text_put(buf, HEADER_NO_RETRY ": 1");
+    if (!job->receiver_retries) {
+        buf_text_put(buf, HEADER_NO_RETRY ": 1");
+        buf_char(buf, '\0');
+    }
+    buf_print(buf, HEADER_SCENE ": %s/%s", job->group, job->scene);
     buf_char(buf, '\0');
     buf_print(buf, "tallybox-task: %" PRId64, job->id);
     buf_char(buf, '\0');
@@ -369,6 +403,7 @@ static void put_headers(struct buf *buf, const struct retry_job *job,
                         const struct http_options *options)
 {
     put_own_headers(buf, job);
+    put_trace(buf, job, options);
     if (!http_own_header(options, "content-type")) {
         buf_text_put(buf, "Content-Type:");
         if (job->params && job->params_type[0])

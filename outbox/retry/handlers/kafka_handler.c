@@ -270,7 +270,7 @@ static struct bytes text_bytes(const char *text)
 
 /* These headers replace headers of the same name: an event of the queue may return to the queue. */
 static size_t headers_take(struct publisher_header *headers, const struct kafka_options *options,
-                           const char *number)
+                           const struct retry_job *job, const char *number)
 {
     size_t count = 0;
 
@@ -281,7 +281,8 @@ static size_t headers_take(struct publisher_header *headers, const struct kafka_
             headers[count++] = (struct publisher_header){given->name, given->value};
     }
     headers[count++] = (struct publisher_header){HEADER_ATTEMPT, text_bytes(number)};
-    headers[count++] = (struct publisher_header){HEADER_NO_RETRY, text_bytes("1")};
+    if (!job->receiver_retries)
+        headers[count++] = (struct publisher_header){HEADER_NO_RETRY, text_bytes("1")};
     return count;
 }
 
@@ -303,7 +304,7 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
     struct err err = {0};
 
     snprintf(number, sizeof(number), "%" PRId64, job->attempt);
-    record.header_count = headers_take(headers, options, number);
+    record.header_count = headers_take(headers, options, job, number);
     switch (publisher_send(publisher, worker, &record, &err)) {
     case PUBLISHED:
         return;

@@ -252,6 +252,14 @@ static enum rc rate_field(struct policy *policy, const json_t *value, struct err
     return RC_OK;
 }
 
+static enum rc no_retry_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    if (!json_is_boolean(value))
+        return err_fail(err, RC_REJECT, 0, "true or false is expected");
+    policy->receiver_retries = json_is_false(value);
+    return RC_OK;
+}
+
 static bool is_name(const char *text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -364,6 +372,8 @@ const struct policy_field policy_fields[] = {
      "Threads of each process that run tasks of the scene at the same time, at most; 0: all but "
      "one."},
     {"lease", "\"30s\"", "How long a process keeps its tasks after it stopped responding."},
+    {"no_retry", "true",
+     "Calls and records carry tallybox-no-retry, so that the receiver does not retry them itself."},
     {"on_done", "null", "Task to create when one is done: {\"scene\": ..., \"handler\": ...}."},
     {"on_exhausted", "null", "Task to create when one is exhausted."},
     {"rules", "{}",
@@ -373,9 +383,9 @@ const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[
 
 /* In the order of policy_fields. */
 static const field_parse parsers[] = {
-    wait_field,      attempts_field,     deadline_field, stop_field,    exhausted_field,
-    keep_done_field, rate_field,         pending_field,  threads_field, lease_field,
-    on_done_field,   on_exhausted_field, rules_field,
+    wait_field,      attempts_field, deadline_field,     stop_field,    exhausted_field,
+    keep_done_field, rate_field,     pending_field,      threads_field, lease_field,
+    no_retry_field,  on_done_field,  on_exhausted_field, rules_field,
 };
 
 _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==

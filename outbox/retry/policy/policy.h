@@ -53,9 +53,10 @@ struct policy {
     int64_t keep_done_ms; /* done tasks stay in the history; 0: they are deleted */
     int64_t rate_per_s;
     int64_t rate_burst;
-    int64_t pending_max; /* 0: no end */
-    int64_t threads_max; /* of one process; 0: no limit */
-    int64_t lease_ms;    /* an attempt may take as long, without a heartbeat */
+    int64_t pending_max;   /* 0: no end */
+    int64_t threads_max;   /* of one process; 0: no limit */
+    bool receiver_retries; /* calls and records do not carry HEADER_NO_RETRY */
+    int64_t lease_ms;      /* an attempt may take as long, without a heartbeat */
     struct policy_callback on_done;
     struct policy_callback on_exhausted;
     struct fault_rule rules[POLICY_RULES_MAX];

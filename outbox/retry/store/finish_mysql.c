@@ -281,7 +281,7 @@ static enum rc insert_callbacks(struct store *store, const struct change *const 
                                 size_t count, struct err *err)
 {
     store_put(store, "INSERT INTO retry_task (task_group, origin, scene, handler, idempotency_key, "
-                     "params, params_type, parent_id) VALUES ");
+                     "params, params_type, traceparent, parent_id) VALUES ");
     for (size_t i = 0; i < count; i++) {
         const struct task_update *update = changes[i]->update;
 
@@ -297,7 +297,12 @@ static enum rc insert_callbacks(struct store *store, const struct change *const 
                   update->end == TASK_END_DONE ? "done" : "exhausted");
         db_put_bytes(store->db, &store->sql, update->callback_params,
                      update->callback_params ? strlen(update->callback_params) : 0);
-        buf_print(&store->sql, ", 'application/json', %lld)", (long long)update->id);
+        store_put(store, ", 'application/json', ");
+        if (update->traceparent)
+            store_put_text(store, update->traceparent);
+        else
+            store_put(store, "NULL");
+        buf_print(&store->sql, ", %lld)", (long long)update->id);
     }
     store_put(store, " ON DUPLICATE KEY UPDATE id = id");
     return store_exec(store, NULL, err);
@@ -309,12 +314,13 @@ static enum rc insert_history(struct store *store, const struct change *const *c
     store_put(
         store,
         "INSERT INTO retry_task_history (id, task_group, scene, handler, ordering_key, "
-        "idempotency_key, biz_no, options, params, params_type, state, attempts, next_at, "
+        "idempotency_key, biz_no, options, params, params_type, traceparent, state, attempts, "
+        "next_at, "
         "reason_class, reason, owner, epoch, lease_until, parent_id, step, step_result, "
         "origin, created_at, updated_at, keep_until, outcome, ended_at) SELECT t.id, t.task_group, "
         "t.scene, "
         "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
-        "t.params_type, t.state, l.attempts, t.next_at, "
+        "t.params_type, t.traceparent, t.state, l.attempts, t.next_at, "
         "IF(l.reason_class = '', t.reason_class, l.reason_class), "
         "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
         "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), "

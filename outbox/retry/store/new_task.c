@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/text.h"
+#include "common/trace.h"
 
 #include <jansson.h>
 #include <openssl/sha.h>
@@ -91,6 +92,16 @@ static enum rc check_params(const struct retry_new_task *task, size_t number, st
     return RC_OK;
 }
 
+static enum rc check_trace(const struct retry_new_task *task, size_t number, struct err *err)
+{
+    char parent[TRACE_SIZE];
+
+    if (!task->traceparent || trace_read(task->traceparent, parent))
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "task %zu: traceparent is not one of W3C Trace Context: leave it out", number);
+}
+
 static enum rc check_numbers(const struct retry_new_task *task, size_t number, struct err *err)
 {
     if (task->delay_ms < 0 || task->delay_ms > NEW_TASK_DELAY_MS_MAX)
@@ -126,6 +137,8 @@ enum rc new_task_check(const struct retry_new_task *task, size_t number, struct 
         rc = check_options(task->options, number, err);
     if (rc == RC_OK)
         rc = check_params(task, number, err);
+    if (rc == RC_OK)
+        rc = check_trace(task, number, err);
     return rc == RC_OK ? check_numbers(task, number, err) : rc;
 }
 

@@ -149,6 +149,7 @@ static void put_row(struct append *append, const struct retry_new_task *task)
     buf_char(sql, ',');
     db_put_bytes(append->db, sql, task->params, task->params_len);
     put_text(append, task->params_type ? task->params_type : "application/json");
+    put_text(append, task->traceparent);
     if (task->parent_id > 0)
         buf_print(sql, ",%lld", (long long)task->parent_id);
     else
@@ -163,7 +164,7 @@ static void put_insert(struct append *append)
     buf_reset(&append->sql);
     buf_text_put(&append->sql,
                  "INSERT INTO retry_task (next_at, task_group, scene, handler, ordering_key, "
-                 "idempotency_key, biz_no, options, params, params_type, parent_id");
+                 "idempotency_key, biz_no, options, params, params_type, traceparent, parent_id");
     /* An application has no privilege on the column. */
     buf_text_put(&append->sql, append->origin != OWNER_CLIENT ? ", origin) VALUES " : ") VALUES ");
 }

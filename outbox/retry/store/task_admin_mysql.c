@@ -12,7 +12,7 @@
 
 #define WHAT_IT_DOES                                                                       \
     "task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, " \
-    "params_type, origin"
+    "params_type, traceparent, origin"
 #define HISTORY_COLUMNS                                                                          \
     "id, " WHAT_IT_DOES ", state, attempts, next_at, reason_class, reason, epoch, lease_until, " \
     "parent_id, step, step_result, created_at, updated_at"
