@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "outbox/retry/callback.h"
 #include "outbox/retry/policy/policy.h"
 
 #include <inttypes.h>
@@ -106,25 +107,36 @@ static enum task_end choose_exhausted_end(const struct slot *slot)
     return TASK_END_BLOCK;
 }
 
-static void put_callback(struct slot *slot, const struct policy_callback *callback,
+static void put_callback(struct slot *slot, const struct callback_target *callback,
                          const char *outcome)
 {
     struct task_update *update = &slot->update;
-    json_t *object;
-    char *dump;
+    const struct callback_task task = {
+        .id = slot->job.id,
+        .group = slot->kind->scene->group,
+        .scene = slot->kind->scene->name,
+        .ordering_key = slot->job.ordering_key,
+        .idempotency_key = slot->job.idempotency_key,
+        .biz_no = slot->job.biz_no,
+        .outcome = outcome,
+        .attempts = update->attempts,
+        .reason_class = update->reason_class,
+        .reason = update->reason,
+        .params = slot->job.params,
+        .params_len = slot->job.params_len,
+        .params_type = slot->job.params_type,
+        .result = slot->result.failed ? NULL : slot->result.data,
+        .result_len = slot->result.len,
+    };
 
     if (!callback->scene[0])
         return;
-    object =
-        json_pack("{s:I, s:s, s:s, s:s?, s:s, s:I, s:s, s:s}", "taskId", (json_int_t)slot->job.id,
-                  "group", slot->kind->scene->group, "scene", slot->kind->scene->name, "bizNo",
-                  slot->job.biz_no, "outcome", outcome, "attempts", (json_int_t)update->attempts,
-                  "reasonClass", update->reason_class, "reason", update->reason);
-    dump = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
     buf_reset(&slot->callback);
-    buf_text_put(&slot->callback, dump ? dump : "{}");
-    free(dump);
+    callback_put(&slot->callback, &task);
+    if (slot->callback.failed) {
+        buf_reset(&slot->callback);
+        buf_text_put(&slot->callback, "{}"); /* without memory it tells only its parent */
+    }
     update->callback_scene = callback->scene;
     update->callback_handler = callback->handler;
     update->callback_params = buf_text(&slot->callback);

@@ -433,6 +433,56 @@ class Deciding(RetryCase):
         self.assertEqual(self.read("requeue", "--all", "--yes")["matched"], 0)
         self.assertEqual(self.read("requeue", 10 ** 12, expect=suite.FAILED)["unknown"], 1)
 
+    def test_an_ended_one_is_requeued_with_corrected_content(self):
+        self.retry("group", "set", "default", "--handlers", "http,exec,steps,kafka", "--topics", "*")
+        task = self.task(handler="http", options='{"url": "http://typo.example.org/"}', attempts=6)
+        self.end(task)
+        params = self.stack.folder / "corrected.json"
+        params.write_bytes(b'{"n": 2}')
+        text = self.retry("requeue", task, "--options", '{"uri": "http://right.example.org/"}',
+                          expect=suite.USAGE).stderr
+        self.assertIn("nothing was changed", text)
+        done = self.read("requeue", task, "--options", '{"url": "http://right.example.org/"}',
+                         "--params", params, "--reason", "the host was mistyped")
+        self.assertEqual((done["id"], done["outcome"]), (task, "requeued"))
+        self.assertEqual(self.stack.sql(
+            "SELECT id, parent_id, options, params, attempts FROM retry_task"),
+            [(done["task"], task, '{"url": "http://right.example.org/"}', b'{"n": 2}', 0)])
+        again = self.read("requeue", task, "--no-params", expect=suite.FAILED)
+        self.assertEqual((again["outcome"], again["task"]), ("was_so", done["task"]))
+        self.assertEqual(self.read("requeue", 10 ** 12, "--no-params",
+                                   expect=suite.FAILED)["outcome"], "unknown")
+        self.assertIn("requeue takes one ID", self.retry(
+            "requeue", "--all", "--yes", "--no-params", expect=suite.USAGE).stderr)
+
+    def test_a_cancelled_one_has_its_callback(self):
+        self.retry("scene", "set", "work", "--wait", 0, "--policy",
+                   '{"on_cancelled": {"scene": "told", "handler": "http"}}')
+        self.addCleanup(self.stack.sql, "DELETE FROM retry_scene")
+        head, second = self.key_of("cb", BLOCKED, QUEUED, biz_no="B-1", scene="work", traceparent="t")
+        silent = self.task(scene="other")
+        self.retry("cancel", silent)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE parent_id > 0"), 0)
+        self.retry("cancel", second, "--reason", "it's a test")
+        self.retry("unpark", "cb", "--skip")
+        rows = self.stack.sql("SELECT parent_id, task_group, scene, handler, idempotency_key, origin, "
+                              "traceparent, params FROM retry_task WHERE parent_id > 0 ORDER BY id")
+        self.assertEqual([row[:7] for row in rows], [
+            (one, "default", "told", "http", f"callback/{one}/cancelled", "client", "t")
+            for one in (second, head)])
+        told = json.loads(rows[0][7])
+        by = told.pop("by")
+        self.assertIn("@", by)
+        self.assertTrue(told.pop("idempotencyKey"))
+        self.assertEqual(told, {
+            "taskId": second, "group": "default", "scene": "work", "bizNo": "B-1",
+            "orderingKey": "cb", "outcome": "cancelled", "attempts": told["attempts"],
+            "reasonClass": told["reasonClass"], "reason": "it's a test",
+            "paramsType": "application/json", "params": {"n": 1}, "result": None})
+        # Once: what is cancelled has ended.
+        self.assertEqual(self.read("cancel", second)["ended"], 1)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE parent_id > 0"), 2)
+
     def test_what_is_active_again_is_not_requeued_beside_it(self):
         task = self.task(idempotency_key="one")
         self.end(task)

@@ -57,6 +57,7 @@ struct fake_task_faults {
     bool rescue_counts;    /* a rescue counts as an attempt */
     bool no_wake;          /* the next task of a key is not woken, */
     bool head_unlocked;    /* or the head that was read is believed when it waits */
+    bool cancel_silent;    /* a cancelled task has no callback */
 };
 
 struct fake_task_tables {

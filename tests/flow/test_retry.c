@@ -284,12 +284,17 @@ static void callbacks_are_made_when_it_is_over(void **state)
     assert_true(retry_fixture_drain(1000));
     assert_string_equal(done->callback,
                         "told http {\"taskId\":1,\"group\":\"default\",\"scene\":\"mail\","
-                        "\"bizNo\":null,\"outcome\":\"done\",\"attempts\":0,\"reasonClass\":\"\","
-                        "\"reason\":\"\"}");
+                        "\"bizNo\":null,\"orderingKey\":null,\"idempotencyKey\":\"00ff\","
+                        "\"outcome\":\"done\",\"attempts\":0,\"reasonClass\":\"\","
+                        "\"reason\":\"\",\"by\":null,\"paramsType\":\"application/json\","
+                        "\"params\":{},\"result\":null}");
     assert_string_equal(over->callback,
                         "sorry exec {\"taskId\":2,\"group\":\"default\",\"scene\":\"mail\","
-                        "\"bizNo\":null,\"outcome\":\"exhausted\",\"attempts\":1,"
-                        "\"reasonClass\":\"refused\",\"reason\":\"rejected: it does not work\"}");
+                        "\"bizNo\":null,\"orderingKey\":null,\"idempotencyKey\":\"00ff\","
+                        "\"outcome\":\"exhausted\",\"attempts\":1,"
+                        "\"reasonClass\":\"refused\",\"reason\":\"rejected: it does not work\","
+                        "\"by\":null,\"paramsType\":\"application/json\","
+                        "\"params\":{},\"result\":null}");
 }
 
 static void fail_once_in_step_two(struct task *task)

@@ -46,6 +46,7 @@ static const struct {
     {"task-head-unlocked", FAULT_TASK_HEAD_UNLOCKED},
     {"task-busy-twice", FAULT_TASK_BUSY_TWICE},
     {"task-claim-uncompared", FAULT_TASK_CLAIM_UNCOMPARED},
+    {"task-cancel-silent", FAULT_TASK_CANCEL_SILENT},
     {"singleton-owner-ignored", FAULT_SINGLETON_OWNER_IGNORED},
     {"housekeep-unfenced", FAULT_HOUSEKEEP_UNFENCED},
     {"begin-unlocked", FAULT_BEGIN_UNLOCKED},

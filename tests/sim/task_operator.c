@@ -21,14 +21,19 @@ static void write_task(struct operator_process *person, struct sim_task *task)
     fake_task_write(&person->proc->sim->tasks->fake, &person->session, &task->base);
 }
 
-static void cancel_task(struct operator_process *person, struct sim_task *task)
+static enum rc cancel_task(struct operator_process *person, struct sim_task *task, struct err *err)
 {
-    fake_task_end(&person->proc->sim->tasks->fake, &person->session, &task->base,
-                  FAKE_TASK_CANCELLED, true);
+    struct task_tables *tables = tasks_of(&person->link);
+    const struct policy *policy = &tables->scenes[task->scene].policy;
+
+    fake_task_end(&tables->fake, &person->session, &task->base, FAKE_TASK_CANCELLED, true);
+    if (!policy->on_cancelled.scene[0] || tables->fake.faults.cancel_silent)
+        return RC_OK;
+    return task_call_back(&person->link, &task->base, FAKE_TASK_CANCELLED, err);
 }
 
 /* A parked one comes back from the history, or gives way where its idempotency key is in use. */
-static void unpark(struct operator_process *person, struct sim_task *task)
+static enum rc unpark(struct operator_process *person, struct sim_task *task, struct err *err)
 {
     struct task_tables *tables = tasks_of(&person->link);
     int64_t now_ms = fake_now_ms(&person->session);
@@ -39,28 +44,28 @@ static void unpark(struct operator_process *person, struct sim_task *task)
 
         if (other != task && other->number == task->number &&
             (other->base.row.owner || other->base.now.found)) {
-            cancel_task(person, task);
-            return;
+            return cancel_task(person, task, err);
         }
     }
     task->base.now.kept = task->base.now.kept && !parked;
     task->base.now.state = TASK_WAITING;
     task->base.now.next_ms = task->base.now.age_from_ms = now_ms;
     write_task(person, task);
+    return RC_OK;
 }
 
-static void change(struct operator_process *person, struct sim_task *task, enum action action)
+static enum rc change(struct operator_process *person, struct sim_task *task, enum action action,
+                      struct err *err)
 {
     sim_tell(person->proc->sim, person->proc->name, STORY_ALL,
              "works on task %lld, which has state %lld: %lld", task->base.id,
              (int64_t)task->base.now.state, (int64_t)action);
     switch (action) {
     case ACTION_CANCEL:
-        cancel_task(person, task);
-        break;
+        return cancel_task(person, task, err);
     case ACTION_UNPARK:
         if (task->base.now.state == TASK_BLOCKED || task->base.now.state == TASK_PARKED)
-            unpark(person, task);
+            return unpark(person, task, err);
         break;
     case ACTION_RUN_NOW:
         if (task->base.now.state != TASK_WAITING)
@@ -71,6 +76,7 @@ static void change(struct operator_process *person, struct sim_task *task, enum 
     case ACTIONS:
         break;
     }
+    return RC_OK;
 }
 
 static enum rc act(struct operator_process *person, struct sim_task *task, enum action action,
@@ -88,7 +94,7 @@ static enum rc act(struct operator_process *person, struct sim_task *task, enum 
     if (rc == RC_OK)
         rc = link_call(link, err);
     if (rc == RC_OK && task->base.now.found)
-        change(person, task, action);
+        rc = change(person, task, action, err);
     if (rc == RC_OK)
         rc = link_answer(link, err);
     if (rc == RC_OK)

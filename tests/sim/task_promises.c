@@ -53,12 +53,14 @@ static void check_callback(struct sim *sim, const struct sim_task *task)
 {
     const struct task_tables *tables = sim->tasks;
     const struct sim_scene_row *scene = &tables->scenes[task->scene];
-    const struct policy_callback *wanted = task->base.old.ended == FAKE_TASK_DONE
-                                               ? &scene->policy.on_done
-                                               : &scene->policy.on_exhausted;
+    const struct callback_target *wanted =
+        task->base.old.ended == FAKE_TASK_DONE        ? &scene->policy.on_done
+        : task->base.old.ended == FAKE_TASK_CANCELLED ? &scene->policy.on_cancelled
+                                                      : &scene->policy.on_exhausted;
     int64_t count = 0;
 
-    if (task->base.old.ended != FAKE_TASK_DONE && task->base.old.ended != FAKE_TASK_EXHAUSTED)
+    if (task->base.old.ended != FAKE_TASK_DONE && task->base.old.ended != FAKE_TASK_EXHAUSTED &&
+        task->base.old.ended != FAKE_TASK_CANCELLED)
         return;
     for (int64_t id = task->base.id + 1; id < tables->fake.id_next; id++)
         count += tables->tasks[id].parent == task->base.id &&

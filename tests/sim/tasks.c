@@ -36,7 +36,9 @@ void task_idempotency_text(const struct sim_task *task, char text[48])
 {
     if (task->parent)
         snprintf(text, 48, "callback/%lld/%s", (long long)task->parent,
-                 task->parent_ended == FAKE_TASK_DONE ? "done" : "exhausted");
+                 task->parent_ended == FAKE_TASK_DONE        ? "done"
+                 : task->parent_ended == FAKE_TASK_CANCELLED ? "cancelled"
+                                                             : "exhausted");
     else
         snprintf(text, 48, "number-%zu", task->number);
 }
@@ -72,6 +74,10 @@ static void policy_make(struct sim *sim, char *json, size_t size)
         len += (size_t)snprintf(
             json + len, size - len,
             ", \"on_exhausted\": {\"scene\": \"callback\", \"handler\": \"work\"}");
+    if (sim_chance(sim, 300))
+        len += (size_t)snprintf(
+            json + len, size - len,
+            ", \"on_cancelled\": {\"scene\": \"callback\", \"handler\": \"work\"}");
     snprintf(json + len, size - len, "}");
 }
 
@@ -292,6 +298,7 @@ static struct fake_task_faults faults_of(enum sim_fault fault)
         .finish_unfenced = fault == FAULT_TASK_FINISH_UNFENCED,
         .rescue_counts = fault == FAULT_TASK_RESCUE_COUNTS,
         .no_wake = fault == FAULT_TASK_NO_WAKE,
+        .cancel_silent = fault == FAULT_TASK_CANCEL_SILENT,
         .head_unlocked = fault == FAULT_TASK_HEAD_UNLOCKED,
     };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/retry/cli/retry_edit_command.h"
+#include "outbox/retry/store/task_edit_mysql.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void assert_edit(const char *before, bool relays, const char *options, co
     struct buf out = {0};
     struct err err = {0};
 
-    assert_int_equal(retry_edit_options(&out, before, relays, options, headers, &err), RC_OK);
+    assert_int_equal(task_edit_options(&out, before, relays, options, headers, &err), RC_OK);
     assert_string_equal(buf_text(&out), after);
     buf_done(&out);
 }
@@ -37,7 +37,7 @@ static void assert_refused(const char *before, const char *options, const char *
     struct buf out = {0};
     struct err err = {0};
 
-    assert_int_equal(retry_edit_options(&out, before, true, options, headers, &err), RC_REJECT);
+    assert_int_equal(task_edit_options(&out, before, true, options, headers, &err), RC_REJECT);
     assert_non_null(strstr(err.text, word));
     buf_done(&out);
 }

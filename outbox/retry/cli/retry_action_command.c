@@ -306,7 +306,8 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_CANCEL:
     case RETRY_UNPARK:
     case RETRY_REQUEUE:
-        return retry_decide(db, request, by);
+        return retry_request_has_content(request) ? retry_edit(db, handlers, request, by)
+                                                  : retry_decide(db, request, by);
     case RETRY_EDIT:
         return retry_edit(db, handlers, request, by);
     case RETRY_GROUP_LIST:
@@ -383,7 +384,7 @@ const struct option_action retry_actions[] = {
     {"run-now", "[ID]...", "makes waiting tasks due now; tries blocked tasks again"},
     {"cancel", "[ID]...", "moves tasks into the history; their keys continue"},
     {"unpark", "[KEY]", "continues a blocked or parked key"},
-    {"requeue", "[ID]...", "creates a new task from one in the history"},
+    {"requeue", "[ID]...", "creates a new task from one in the history, corrected if you like"},
     {"edit", "ID", "replaces headers, parameters or options of a task that has not ended"},
     {"pause", "SCENE", "begins no task of the scene"},
     {"resume", "SCENE", "begins its tasks again"},
@@ -481,15 +482,19 @@ static const struct option_entry entries[] = {
     {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE|preset:NAME",
      "scene set: the policy after failures; empty: the default", NULL},
     {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
-     "scene set, edit: the handler's options; empty: none. An event keeps what they do not "
+     "scene set, edit, requeue: the handler's options; empty: none. An event keeps what they do "
+     "not "
      "name",
      NULL},
     {"headers", OPTION_TEXT, &words.headers, "FILE|JSON",
-     "edit: the new headers; an event keeps those that the relay has made", NULL},
+     "edit, requeue ID: the new headers; an event keeps those that the relay has made", NULL},
     {"params", OPTION_TEXT, &words.params_path, "FILE",
-     "edit: the new parameters, of an event its payload; - reads standard input", NULL},
+     "edit, requeue ID: the new parameters, of an event its payload; - reads standard input", NULL},
     {"no-params", OPTION_FLAG, &words.no_params, NULL,
-     "edit: no parameters, of an event a tombstone", NULL},
+     "edit, requeue ID: no parameters, of an event a tombstone", NULL},
+    {"reason", OPTION_TEXT, &words.reason, "TEXT",
+     "actions that change something: why, for the audit and the callbacks of cancelled tasks",
+     NULL},
     {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
      "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
      "not wait)",

@@ -510,7 +510,10 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
     struct work work = {
         .db = db,
         .request = request,
-        .order = {.action = get_action(request), .force = request->words.force, .by = by},
+        .order = {.action = get_action(request),
+                  .force = request->words.force,
+                  .by = by,
+                  .why = request->words.reason},
         .ended = request->action == RETRY_REQUEUE,
     };
     struct err err = {0};

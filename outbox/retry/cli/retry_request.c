@@ -21,6 +21,8 @@
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
 #define CHANGES_SCENES (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET))
 #define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
+#define CONTENT (BIT(RETRY_EDIT) | BIT(RETRY_REQUEUE))
+#define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | ON_GROUPS)
 #define ALONE                                                                  \
     (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_FIELDS) | \
      BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) | BIT(RETRY_HANDLERS))
@@ -175,7 +177,7 @@ static enum rc check_texts(const struct retry_words *words, struct err *err)
         {"group", words->group, true},     {"scene", words->scene, true},
         {"handler", words->handler, true}, {"reason-class", words->reason_class, true},
         {"outcome", words->outcome, true}, {"key", words->key, false},
-        {"biz-no", words->biz_no, false},
+        {"biz-no", words->biz_no, false},  {"reason", words->reason, false},
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -263,10 +265,11 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"scenes", words->scenes != NULL, BIT(RETRY_GROUP_SET)},
         {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
-        {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | BIT(RETRY_EDIT)},
-        {"headers", words->headers != NULL, BIT(RETRY_EDIT)},
-        {"params", words->params_path != NULL, BIT(RETRY_EDIT)},
-        {"no-params", words->no_params, BIT(RETRY_EDIT)},
+        {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | CONTENT},
+        {"headers", words->headers != NULL, CONTENT},
+        {"params", words->params_path != NULL, CONTENT},
+        {"no-params", words->no_params, CONTENT},
+        {"reason", words->reason != NULL, AUDITED},
         {"json", words->json, words->raw ? 0 : WITH_JSON},
     };
 
@@ -321,13 +324,24 @@ static enum rc read_states(struct retry_filter *filter, const char *text, struct
     return RC_OK;
 }
 
+bool retry_request_has_content(const struct retry_request *request)
+{
+    const struct retry_words *words = &request->words;
+
+    return (CONTENT & BIT(request->action)) != 0 &&
+           (words->options || words->headers || words->params_path || words->no_params);
+}
+
 static enum rc check_edit(const struct retry_request *request, struct err *err)
 {
     const struct retry_words *words = &request->words;
 
-    if (request->filter.id_count != 1)
-        return err_fail(err, RC_FATAL, 0, "edit takes one ID");
-    if (!words->options && !words->headers && !words->params_path && !words->no_params)
+    if (request->filter.id_count != 1 || has_filter(words))
+        return err_fail(err, RC_FATAL, 0, "%s takes one ID%s", names[request->action],
+                        request->action == RETRY_REQUEUE
+                            ? " with --options, --headers, --params or --no-params"
+                            : "");
+    if (!retry_request_has_content(request))
         return err_fail(err, RC_FATAL, 0,
                         "nothing to replace: use --headers, --params, --no-params or --options");
     if (words->params_path && words->no_params)
@@ -343,7 +357,7 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
 
     if (request->action == RETRY_SHOW && (ids != 1 || words->id > 0))
         return err_fail(err, RC_FATAL, 0, "show takes one ID");
-    if (request->action == RETRY_EDIT)
+    if (request->action == RETRY_EDIT || retry_request_has_content(request))
         return check_edit(request, err);
     if (words->all && (ids > 0 || said))
         return err_fail(err, RC_FATAL, 0, "--all stands alone");

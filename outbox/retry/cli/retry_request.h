@@ -64,6 +64,7 @@ struct retry_words {
     const char *options;
     const char *headers;
     const char *params_path;
+    const char *reason; /* why the operator acts */
     int64_t id;
     int64_t limit; /* RETRY_LIMIT_ANY */
     int64_t after;
@@ -97,5 +98,8 @@ void retry_request_times(struct retry_request *request, int64_t now_ms);
 
 /* Returns whether a filter selects the tasks, not their ids or their key. */
 bool retry_request_is_bulk(const struct retry_request *request);
+
+/* Returns whether the request gives new content for one task. */
+bool retry_request_has_content(const struct retry_request *request);
 
 #endif

@@ -260,40 +260,19 @@ static enum rc no_retry_field(struct policy *policy, const json_t *value, struct
     return RC_OK;
 }
 
-static bool is_name(const char *text)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                  "0123456789_.-";
-
-    return text && *text && strlen(text) < POLICY_NAME_SIZE &&
-           strspn(text, letters) == strlen(text);
-}
-
-static enum rc read_callback(const json_t *value, struct policy_callback *callback, struct err *err)
-{
-    const char *scene = json_string_value(json_object_get(value, "scene"));
-    const char *handler = json_string_value(json_object_get(value, "handler"));
-
-    if (json_is_null(value))
-        return RC_OK;
-    if (!is_name(scene) || !is_name(handler) || json_object_size(value) != 2)
-        return err_fail(err, RC_REJECT, 0,
-                        "{\"scene\": NAME, \"handler\": NAME} is expected, with names of letters, "
-                        "digits, '_', '.' and '-' up to %d",
-                        POLICY_NAME_SIZE - 1);
-    snprintf(callback->scene, sizeof(callback->scene), "%s", scene);
-    snprintf(callback->handler, sizeof(callback->handler), "%s", handler);
-    return RC_OK;
-}
-
 static enum rc on_done_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return read_callback(value, &policy->on_done, err);
+    return callback_target_read(value, &policy->on_done, err);
 }
 
 static enum rc on_exhausted_field(struct policy *policy, const json_t *value, struct err *err)
 {
-    return read_callback(value, &policy->on_exhausted, err);
+    return callback_target_read(value, &policy->on_exhausted, err);
+}
+
+static enum rc on_cancelled_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    return callback_target_read(value, &policy->on_cancelled, err);
 }
 
 /* "http 409", "mysql 1040-1045". */
@@ -376,6 +355,7 @@ const struct policy_field policy_fields[] = {
      "Calls and records carry tallybox-no-retry, so that the receiver does not retry them itself."},
     {"on_done", "null", "Task to create when one is done: {\"scene\": ..., \"handler\": ...}."},
     {"on_exhausted", "null", "Task to create when one is exhausted."},
+    {"on_cancelled", "null", "Task to create when an operator cancels one."},
     {"rules", "{}",
      "Classes of codes: {\"http 409\": \"transient\", ...}; the first match counts."},
 };
@@ -383,9 +363,9 @@ const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[
 
 /* In the order of policy_fields. */
 static const field_parse parsers[] = {
-    wait_field,      attempts_field, deadline_field,     stop_field,    exhausted_field,
-    keep_done_field, rate_field,     pending_field,      threads_field, lease_field,
-    no_retry_field,  on_done_field,  on_exhausted_field, rules_field,
+    wait_field,      attempts_field, deadline_field,     stop_field,         exhausted_field,
+    keep_done_field, rate_field,     pending_field,      threads_field,      lease_field,
+    no_retry_field,  on_done_field,  on_exhausted_field, on_cancelled_field, rules_field,
 };
 
 _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==

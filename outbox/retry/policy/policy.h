@@ -7,6 +7,7 @@
 #define OUTBOX_RETRY_POLICY_POLICY_H
 
 #include "common/err.h"
+#include "outbox/retry/callback.h"
 #include "outbox/retry/handler.h"
 #include "outbox/retry/policy/wait.h"
 
@@ -16,7 +17,6 @@
 
 #define POLICY_BYTES_MAX 65536
 #define POLICY_RULES_MAX 64
-#define POLICY_NAME_SIZE 65
 
 /* Done tasks stay until housekeeping deletes them. */
 #define POLICY_KEEP INT64_MAX
@@ -38,12 +38,6 @@ enum policy_exhausted {
     POLICY_SKIP,  /* the task moves into the history, its key continues */
 };
 
-/* A task that is created when another task ends. */
-struct policy_callback {
-    char scene[POLICY_NAME_SIZE]; /* "": none */
-    char handler[POLICY_NAME_SIZE];
-};
-
 struct policy {
     struct wait wait;
     int64_t attempts_max; /* 0: no end */
@@ -57,8 +51,9 @@ struct policy {
     int64_t threads_max;   /* of one process; 0: no limit */
     bool receiver_retries; /* calls and records do not carry HEADER_NO_RETRY */
     int64_t lease_ms;      /* an attempt may take as long, without a heartbeat */
-    struct policy_callback on_done;
-    struct policy_callback on_exhausted;
+    struct callback_target on_done;
+    struct callback_target on_exhausted;
+    struct callback_target on_cancelled;
     struct fault_rule rules[POLICY_RULES_MAX];
     size_t rule_count;
 };

@@ -12,6 +12,9 @@
 /* Changes in one statement, at most. */
 #define CHANGES_AT_ONCE 500
 
+/* A statement with callbacks ends at about this many bytes. */
+#define CALLBACKS_BYTES ((size_t)1 << 20)
+
 _Static_assert(CHANGES_AT_ONCE <= STORE_IDS_MAX, "one list of ids for one statement");
 
 struct change {
@@ -277,35 +280,49 @@ static enum rc insert_attempts(struct store *store, const struct change *const *
     return store_exec(store, NULL, err);
 }
 
+static void put_callback(struct store *store, const struct change *change)
+{
+    const struct task_update *update = change->update;
+
+    store_put(store, "(");
+    store_put_text(store, change->group);
+    store_put(store, ", ");
+    store_put_text(store, retry_owner_name(change->origin));
+    store_put(store, ", ");
+    store_put_text(store, update->callback_scene);
+    store_put(store, ", ");
+    store_put_text(store, update->callback_handler);
+    buf_print(&store->sql, ", 'callback/%lld/%s', ", (long long)update->id,
+              update->end == TASK_END_DONE ? "done" : "exhausted");
+    db_put_bytes(store->db, &store->sql, update->callback_params,
+                 update->callback_params ? strlen(update->callback_params) : 0);
+    store_put(store, ", 'application/json', ");
+    if (update->traceparent)
+        store_put_text(store, update->traceparent);
+    else
+        store_put(store, "NULL");
+    buf_print(&store->sql, ", %lld)", (long long)update->id);
+}
+
+/* Callbacks carry parameters: a statement ends at CALLBACKS_BYTES. */
 static enum rc insert_callbacks(struct store *store, const struct change *const *changes,
                                 size_t count, struct err *err)
 {
-    store_put(store, "INSERT INTO retry_task (task_group, origin, scene, handler, idempotency_key, "
-                     "params, params_type, traceparent, parent_id) VALUES ");
-    for (size_t i = 0; i < count; i++) {
-        const struct task_update *update = changes[i]->update;
+    enum rc rc = RC_OK;
 
-        store_put(store, i > 0 ? ", (" : "(");
-        store_put_text(store, changes[i]->group);
-        store_put(store, ", ");
-        store_put_text(store, retry_owner_name(changes[i]->origin));
-        store_put(store, ", ");
-        store_put_text(store, update->callback_scene);
-        store_put(store, ", ");
-        store_put_text(store, update->callback_handler);
-        buf_print(&store->sql, ", 'callback/%lld/%s', ", (long long)update->id,
-                  update->end == TASK_END_DONE ? "done" : "exhausted");
-        db_put_bytes(store->db, &store->sql, update->callback_params,
-                     update->callback_params ? strlen(update->callback_params) : 0);
-        store_put(store, ", 'application/json', ");
-        if (update->traceparent)
-            store_put_text(store, update->traceparent);
-        else
-            store_put(store, "NULL");
-        buf_print(&store->sql, ", %lld)", (long long)update->id);
+    for (size_t next = 0; next < count && rc == RC_OK;) {
+        store_put(store,
+                  "INSERT INTO retry_task (task_group, origin, scene, handler, idempotency_key, "
+                  "params, params_type, traceparent, parent_id) VALUES ");
+        put_callback(store, changes[next++]);
+        while (next < count && store->sql.len < CALLBACKS_BYTES) {
+            store_put(store, ", ");
+            put_callback(store, changes[next++]);
+        }
+        store_put(store, " ON DUPLICATE KEY UPDATE id = id");
+        rc = store_exec(store, NULL, err);
     }
-    store_put(store, " ON DUPLICATE KEY UPDATE id = id");
-    return store_exec(store, NULL, err);
+    return rc;
 }
 
 static enum rc insert_history(struct store *store, const struct change *const *changes,

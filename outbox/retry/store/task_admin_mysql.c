@@ -2,6 +2,7 @@
 #include "outbox/retry/store/task_admin_mysql.h"
 
 #include "common/buf.h"
+#include "outbox/retry/callback.h"
 #include "outbox/retry/store/store_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
@@ -10,9 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WHAT_IT_DOES                                                                       \
-    "task_group, scene, handler, ordering_key, idempotency_key, biz_no, options, params, " \
-    "params_type, traceparent, origin"
+#define NAMES_OF_IT "task_group, scene, handler, ordering_key, idempotency_key, biz_no"
+#define WHAT_IT_DOES NAMES_OF_IT ", options, params, params_type, traceparent, origin"
 #define HISTORY_COLUMNS                                                                          \
     "id, " WHAT_IT_DOES ", state, attempts, next_at, reason_class, reason, epoch, lease_until, " \
     "parent_id, step, step_result, created_at, updated_at"
@@ -33,6 +33,9 @@ struct action_run {
     struct order_key wakes[TASK_ADMIN_ROWS_MAX];
     size_t wake_count;
     struct buf sql;
+    struct callback_target target; /* of the callback of a cancelled task, as the next ones */
+    struct buf callback;
+    struct buf names; /* its group, origin and traceparent, each with a zero byte */
 };
 
 static enum rc run_sql(struct action_run *action_run, uint64_t *affected, struct err *err)
@@ -146,12 +149,107 @@ static enum rc delete_task(struct action_run *action_run, size_t index, struct e
     return run_sql(action_run, NULL, err);
 }
 
+/* Reads what the callback of a task is, if its scene asks for one. */
+static enum rc cancelled_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct action_run *action_run = ctx;
+    const char *why = action_run->order->why;
+    const struct callback_task task = {
+        .id = db_column_i64(row, 0),
+        .group = row->columns[1],
+        .scene = row->columns[2],
+        .ordering_key = row->columns[3],
+        .idempotency_key = row->columns[4],
+        .biz_no = row->columns[5],
+        .outcome = "cancelled",
+        .attempts = db_column_i64(row, 6),
+        .reason_class = row->columns[7],
+        .reason = why && why[0] ? why : row->columns[8],
+        .by = action_run->order->by,
+        .params = row->columns[9],
+        .params_len = row->lengths[9],
+        .params_type = row->columns[10],
+        .result = row->columns[11],
+        .result_len = row->lengths[11],
+    };
+
+    callback_target_find(row->columns[14], "on_cancelled", &action_run->target);
+    if (!action_run->target.scene[0])
+        return RC_OK;
+    callback_put(&action_run->callback, &task);
+    buf_put(&action_run->names, row->columns[1], row->lengths[1] + 1);
+    buf_put(&action_run->names, row->columns[12], row->lengths[12] + 1);
+    if (row->columns[13])
+        buf_put(&action_run->names, row->columns[13], row->lengths[13] + 1);
+    if (action_run->callback.failed || action_run->names.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the callback of a task");
+    return RC_OK;
+}
+
+static void put_text(struct action_run *action_run, const char *text)
+{
+    db_put_text(action_run->db, &action_run->sql, text, strlen(text));
+}
+
+static void put_callback(struct action_run *action_run, int64_t id)
+{
+    const char *group = action_run->names.data;
+    const char *origin = group + strlen(group) + 1;
+    const char *trace = origin + strlen(origin) + 1;
+    struct buf *sql = &action_run->sql;
+
+    buf_text_put(sql, "INSERT INTO retry_task (task_group, origin, scene, handler, "
+                      "idempotency_key, params, parent_id, traceparent) VALUES (");
+    put_text(action_run, group);
+    buf_text_put(sql, ", ");
+    put_text(action_run, origin);
+    buf_text_put(sql, ", ");
+    put_text(action_run, action_run->target.scene);
+    buf_text_put(sql, ", ");
+    put_text(action_run, action_run->target.handler);
+    buf_print(sql, ", 'callback/%" PRId64 "/cancelled', ", id);
+    db_put_bytes(action_run->db, sql, action_run->callback.data, action_run->callback.len);
+    buf_print(sql, ", %" PRId64 ", ", id);
+    if (trace < group + action_run->names.len)
+        put_text(action_run, trace);
+    else
+        buf_text_put(sql, "NULL");
+    buf_text_put(sql, ") ON DUPLICATE KEY UPDATE id = retry_task.id");
+}
+
+/* Makes the callback of a task that is cancelled, in the same transaction. */
+static enum rc call_back(struct action_run *action_run, int64_t id, struct err *err)
+{
+    enum rc rc;
+
+    memset(&action_run->target, 0, sizeof(action_run->target));
+    buf_reset(&action_run->callback);
+    buf_reset(&action_run->names);
+    buf_reset(&action_run->sql);
+    buf_print(&action_run->sql,
+              "SELECT t.id, t.task_group, t.scene, t.ordering_key, COALESCE(t.idempotency_key, "
+              "LOWER(HEX(t.task_hash))), t.biz_no, t.attempts, t.reason_class, t.reason, t.params, "
+              "t.params_type, t.step_result, t.origin, t.traceparent, s.policy "
+              "FROM retry_task t FORCE INDEX (PRIMARY) JOIN retry_scene s "
+              "ON s.task_group = t.task_group AND s.scene = t.scene "
+              "WHERE t.id = %" PRId64 " AND s.policy LIKE '%%on_cancelled%%'",
+              id);
+    rc = db_query_buf(action_run->db, &action_run->sql, cancelled_on_row, action_run, err);
+    if (rc != RC_OK || !action_run->target.scene[0])
+        return rc;
+    buf_reset(&action_run->sql);
+    put_callback(action_run, id);
+    return run_sql(action_run, NULL, err);
+}
+
 /* A process that still runs the task finds no row to update. */
 static enum rc cancel_task(struct action_run *action_run, size_t index, struct err *err)
 {
     const char *by = action_run->order->by;
-    enum rc rc;
+    enum rc rc = call_back(action_run, action_run->results[index].id, err);
 
+    if (rc != RC_OK)
+        return rc;
     buf_reset(&action_run->sql);
     buf_text_put(&action_run->sql,
                  "INSERT INTO retry_task_history (" HISTORY_COLUMNS ", owner, outcome, ended_at) "
@@ -252,6 +350,26 @@ static enum rc active_on_row(void *ctx, const struct db_row *row, struct err *er
     return RC_OK;
 }
 
+/* Options and params of the new task: those of the ended one, or corrected ones. */
+static void put_content(struct action_run *action_run)
+{
+    const struct task_admin_edit *content = action_run->order->content;
+    struct buf *sql = &action_run->sql;
+
+    if (!content || !content->options)
+        buf_text_put(sql, "options, ");
+    else if (content->options[0])
+        put_text(action_run, content->options);
+    else
+        buf_text_put(sql, "NULL");
+    if (content && content->options)
+        buf_text_put(sql, ", ");
+    if (content && content->params)
+        db_put_bytes(action_run->db, sql, content->params, content->params_len);
+    else
+        buf_text_put(sql, content && content->no_params ? "NULL" : "params");
+}
+
 /* Only one task may be active for the same work: another active task with the same hash replaces
  * this one. */
 static enum rc requeue_ended(struct action_run *action_run, struct task_admin_result *result,
@@ -262,11 +380,12 @@ static enum rc requeue_ended(struct action_run *action_run, struct task_admin_re
     enum rc rc;
 
     buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql, "INSERT INTO retry_task (" WHAT_IT_DOES
+                                   ", parent_id, step, step_result) SELECT " NAMES_OF_IT ", ");
+    put_content(action_run);
     buf_print(&action_run->sql,
-              "INSERT INTO retry_task (" WHAT_IT_DOES
-              ", parent_id, step, step_result) SELECT " WHAT_IT_DOES
-              ", id, step, step_result FROM retry_task_history WHERE id = %" PRId64
-              " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)",
+              ", params_type, traceparent, origin, id, step, step_result FROM retry_task_history "
+              "WHERE id = %" PRId64 " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)",
               result->id);
     rc = run_sql(action_run, &affected, err);
     if (rc != RC_OK)
@@ -328,6 +447,8 @@ enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order
     if (rc != RC_OK && db_in_transaction(db))
         db_rollback(db);
     buf_done(&action_run.sql);
+    buf_done(&action_run.callback);
+    buf_done(&action_run.names);
     return rc;
 }
 

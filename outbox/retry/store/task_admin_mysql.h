@@ -14,9 +14,11 @@
 
 #define TASK_ADMIN_ROWS_MAX 100 /* in one transaction */
 
+struct task_admin_edit;
+
 enum task_admin_action {
     TASK_ADMIN_RUN_NOW, /* waiting: due now; blocked: waiting and due, as if nothing had failed */
-    TASK_ADMIN_CANCEL,  /* moved into the history; its key continues */
+    TASK_ADMIN_CANCEL,  /* moved into the history, with its callback; its key continues */
     TASK_ADMIN_UNPARK,  /* blocked: as TASK_ADMIN_RUN_NOW; parked: unblocks its key */
     TASK_ADMIN_SKIP,    /* blocked: as TASK_ADMIN_CANCEL; parked: unblocks its key */
     TASK_ADMIN_REQUEUE, /* a new task from one in the history */
@@ -47,6 +49,9 @@ struct task_admin_order {
     unsigned states; /* only tasks in these: bits 1 << task_state; 0: any */
     bool force;      /* of TASK_ADMIN_CANCEL: also running tasks */
     const char *by;  /* name of the operator */
+    const char *why; /* in the operator's words; NULL or "": not given */
+    /* Of TASK_ADMIN_REQUEUE: options and params of the new tasks; NULL: as they were. */
+    const struct task_admin_edit *content;
 };
 
 /* *now_ms: the database's clock, in milliseconds since 1970. RC_RETRY, RC_FATAL: as db_number(). */
@@ -67,6 +72,7 @@ struct task_admin_edit {
     size_t params_len;
     bool no_params;   /* instead of params: NULL */
     const char *by;   /* name of the operator */
+    const char *why;  /* in the operator's words; NULL or "": not given */
     const char *what; /* for the operator's log: "headers, params" */
 };
 
