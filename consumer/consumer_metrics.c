@@ -118,6 +118,7 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_HISTORY] = DELETED("dead_history"),
     [HOUSEKEEP_TASKS] = DELETED("retry_task_history"),
     [HOUSEKEEP_ATTEMPTS] = DELETED("retry_attempt"),
+    [HOUSEKEEP_AUDIT] = DELETED("retry_audit"),
 };
 struct metric housekeep_postponed = {
     .name = "tallybox_housekeep_postponed",

@@ -321,6 +321,8 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(housekeep, retry_history_days), "90", 0, 36500, NULL,
      "Days that tasks of the retry queue are kept after their end, with their attempts; 0: for "
      "ever."},
+    {LIVE_NUMBER(housekeep, retry_audit_days), "365", 0, 36500, NULL,
+     "Days that the actions of operators on the retry queue stay in retry_audit; 0: for ever."},
 
     {ENTRY(admin, listen, SETTING_LISTEN_NEXT), "127.0.0.1:9464+", 0, 0, "off",
      "Address and port of /healthz, /readyz and /metrics; with a + the first free port from this "

@@ -491,6 +491,7 @@ const char *housekeep_kind_name(enum housekeep_kind kind)
         [HOUSEKEEP_INSTANCES] = "instance",       [HOUSEKEEP_PROGRESS] = "consumer_progress",
         [HOUSEKEEP_DEAD] = "dead_record",         [HOUSEKEEP_HISTORY] = "dead_history",
         [HOUSEKEEP_TASKS] = "retry_task_history", [HOUSEKEEP_ATTEMPTS] = "retry_attempt",
+        [HOUSEKEEP_AUDIT] = "retry_audit",
     };
 
     return names[kind];

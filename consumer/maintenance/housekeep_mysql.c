@@ -501,8 +501,8 @@ static enum rc store_drop_part(void *ctx, const struct housekeep_part *part, str
 static enum rc prepare_kind(struct housekeep_mysql *mysql, enum housekeep_kind kind,
                             struct old_rows *rows, struct err *err)
 {
-    bool writers =
-        kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS || kind == HOUSEKEEP_ATTEMPTS;
+    bool writers = kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS ||
+                   kind == HOUSEKEEP_ATTEMPTS || kind == HOUSEKEEP_AUDIT;
 
     *rows = (struct old_rows){
         .db = writers ? mysql->writers : mysql->sink,

@@ -12,6 +12,7 @@ enum housekeep_kind {
     HOUSEKEEP_TASKS,     /* ended tasks without a row in retry_task; age: their end */
     /* attempts at tasks that are gone; these and the tasks are on the side of the writers */
     HOUSEKEEP_ATTEMPTS,
+    HOUSEKEEP_AUDIT, /* actions of operators on the retry queue, on the side of the writers */
     HOUSEKEEP_KINDS,
 };
 

@@ -30,6 +30,7 @@ static const struct table tables[] = {
     [HOUSEKEEP_HISTORY] = {"dead_history", "id", "decided_at"},
     [HOUSEKEEP_TASKS] = {"retry_task_history", "id", "ended_at"},
     [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
+    [HOUSEKEEP_AUDIT] = {"retry_audit", "id", "acted_at"},
 };
 
 static void put_text(const struct old_rows *rows, const char *text)
@@ -221,6 +222,7 @@ enum rc old_rows_delete(const struct old_rows *rows, enum housekeep_kind kind, i
         return delete_progress(rows, days, count, err);
     case HOUSEKEEP_DEAD:
     case HOUSEKEEP_HISTORY:
+    case HOUSEKEEP_AUDIT:
         return delete_dead(rows, kind, days, count, err);
     case HOUSEKEEP_TASKS:
     case HOUSEKEEP_ATTEMPTS:

@@ -43,7 +43,7 @@ struct callback_task {
     int64_t attempts;    /* that failed */
     const char *reason_class;
     const char *reason;
-    const char *by;     /* who cancelled it; NULL: nobody */
+    const char *by;     /* the operator who cancelled it; NULL: none */
     const void *params; /* NULL: none */
     size_t params_len;
     const char *params_type;

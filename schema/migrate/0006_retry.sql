@@ -136,3 +136,18 @@ CREATE TABLE retry_attempt (
     KEY ix_retry_attempt_task (task_id, id),
     KEY ix_retry_attempt_at (attempted_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'every attempt at a task that is kept';
+
+CREATE TABLE retry_audit (
+    id         BIGINT       NOT NULL AUTO_INCREMENT,
+    acted_at   DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'when the action began',
+    acted_by   VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'the operator: account@host, or the name of a token',
+    via        VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'shell or http',
+    action     VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    task_group VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'empty: of any group',
+    scene      VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'empty: of any scene',
+    what       VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'which tasks, or what was set',
+    why        VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'in the operator''s words',
+    changed    BIGINT       NULL COMMENT 'tasks, scenes or groups; NULL: cut off, or unknown',
+    PRIMARY KEY (id),
+    KEY ix_retry_audit_at (acted_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'every action of an operator on the retry queue';

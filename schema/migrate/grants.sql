@@ -107,6 +107,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_housek
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_housekeep'@'%';
 
 -- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It creates
 -- and reads tables whose names depend on the number.
@@ -169,6 +170,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_audit TO 'tallybox_retry_admin'@'%';
 
 -- run: `tallybox run`: the privileges of serve, relay, retry, consume, rollup and housekeep.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
@@ -219,3 +221,4 @@ GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_run
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
+GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_run'@'%';

@@ -423,17 +423,30 @@ class OldRows(HousekeepCase):
         counts = self.once()
         self.assertEqual(counts["deleted"], {"instance": 1, "consumer_progress": 0,
                                              "dead_record": 0, "dead_history": 2,
-                                             "retry_task_history": 0, "retry_attempt": 0})
+                                             "retry_task_history": 0, "retry_attempt": 0,
+                                             "retry_audit": 0})
         would = {one["table"]: one["rows"] for one in self.dry(progress_days=30, dead_days=30)}
         self.assertEqual(would, {"consumer_progress": 2, "dead_record": 240})
         counts = self.once(progress_days=30, dead_days=30)
         self.assertEqual(counts["deleted"], {"instance": 0, "consumer_progress": 2,
                                              "dead_record": 240, "dead_history": 0,
-                                             "retry_task_history": 0, "retry_attempt": 0})
+                                             "retry_task_history": 0, "retry_attempt": 0,
+                                             "retry_audit": 0})
         self.assertEqual([row[0] for row in self.stack.sql(
             "SELECT consumer_group FROM consumer_progress ORDER BY 1")],
             [self.stack.group, "young"])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 10)
+
+    def test_old_actions_of_operators_go(self):
+        for days in (364, 366, 366):
+            self.stack.sql("INSERT INTO retry_audit (acted_at, acted_by, via, action, task_group, scene, "
+                           "what, why) VALUES (UTC_TIMESTAMP(3) - INTERVAL %s DAY, 'me', 'shell', "
+                           "'cancel', '', '', '', '')", (days,))
+        self.assertEqual({one["table"]: one["rows"] for one in self.dry()}.get("retry_audit"), 2)
+        self.assertEqual(self.once()["deleted"]["retry_audit"], 2)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_audit"), 1)
+        self.assertEqual(self.once(retry_audit_days=0)["deleted"]["retry_audit"], 0)
+        self.assertEqual(self.once(retry_audit_days=1)["deleted"]["retry_audit"], 1)
 
     def test_tasks_that_ended_go_and_what_is_still_about_stays(self):
         def history(task, days):

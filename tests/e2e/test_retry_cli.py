@@ -23,7 +23,7 @@ class RetryCase(suite.Case):
     """Helpers of this file."""
 
     def setUp(self):
-        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_scene"):
+        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_scene", "retry_audit"):
             self.stack.sql(f"DELETE FROM {table}")
 
     def task(self, **columns):
@@ -629,6 +629,80 @@ class Deciding(RetryCase):
             cursor.execute("SELECT id FROM retry_task WHERE id = %s FOR UPDATE", [held])
         self.assertEqual(self.read("cancel", free)["done"], 1)
         self.assertEqual(self.ids("list"), [held])
+
+
+class Audit(RetryCase):
+    """`retry audit`: every action that changes something has a row."""
+
+    def actions(self, *arguments):
+        return self.read("audit", *arguments)["actions"]
+
+    def test_each_action_has_its_row(self):
+        waiting = self.task(ordering_key="k", next_at="2100-01-01",
+                            options='{"url": "http://billing.example.org/"}')
+        self.retry("run-now", waiting, "--reason", "the customer can't wait")
+        blocked, = self.key_of("b", BLOCKED)
+        self.retry("unpark", "b")
+        self.retry("edit", waiting, "--no-params")
+        self.retry("edit", waiting, "--options", '{"uri": 1}', expect=suite.USAGE)
+        self.retry("cancel", "--scene", "mail", "--group", "default", "--yes")
+        self.retry("requeue", blocked)
+        self.retry("group", "set", "audited", "--handlers", "http")
+        self.retry("group", "disable", "audited")
+        self.retry("pause", "mail", "--wait", 0, "--reason", "maintenance")
+        self.retry("pause", "mail", "--wait", 0)
+        self.retry("resume", "mail", "--wait", 0)
+        self.retry("scene", "set", "mail", "--wait", 0, "--policy", '{"attempts": 2}')
+        rows = self.actions()
+        self.assertEqual([(one["action"], one["group"], one["scene"], one["what"], one["why"],
+                           one["changed"]) for one in rows], [
+            ("run-now", "", "", f"id={waiting}", "the customer can't wait", 1),
+            ("unpark", "", "", "key=b", "", 1),
+            ("edit", "", "", f"id={waiting} params=none", "", 1),
+            ("edit", "", "", f"id={waiting} options=given", "", 0),
+            ("cancel", "default", "mail", "", "", 2),
+            ("requeue", "", "", f"id={blocked}", "", 1),
+            ("group set", "audited", "", "handlers=http", "", 1),
+            ("group disable", "audited", "", "", "", 1),
+            ("pause", "default", "mail", "", "maintenance", 1),
+            ("pause", "default", "mail", "", "", 0),
+            ("resume", "default", "mail", "", "", 1),
+            ("scene set", "default", "mail", 'policy={"attempts": 2}', "", 1)])
+        self.assertEqual({one["via"] for one in rows}, {"shell"})
+        self.assertEqual(len({one["by"] for one in rows}), 1)
+        text = self.retry("audit").stdout
+        self.assertIn("cancel default/mail  changed 2", text)
+        self.assertIn("changed 1: the customer can't wait", text)
+
+    def test_rows_are_found_page_by_page(self):
+        for number in range(5):
+            self.task(scene="mail")
+            self.retry("cancel", "--scene", "mail" if number % 2 else "other", "--all", expect=suite.USAGE)
+            self.retry("cancel", "--scene", "mail" if number % 2 else "other", "--yes",
+                       expect=suite.DONE if number % 2 else suite.FAILED)
+        # An action that finds no task has begun nothing.
+        self.assertEqual(len(self.actions()), 2)
+        self.retry("pause", "other", "--wait", 0)
+        first = self.read("audit", "--limit", 1)
+        self.assertTrue(first["more"])
+        self.assertEqual([one["action"] for one in self.actions("--after", first["after"])],
+                         ["cancel", "pause"])
+        self.assertEqual([one["action"] for one in self.actions("--scene", "other")], ["pause"])
+        self.assertEqual(self.actions("--by", "nobody"), [])
+        self.assertEqual(self.actions("--until", "1h"), [])
+        self.assertEqual(len(self.actions("--since", "1h", "--group", "default")), 1)
+
+    def test_without_its_row_no_action_begins(self):
+        task = self.task()
+        self.stack.sql("RENAME TABLE retry_audit TO retry_audit_away")
+        try:
+            for action in (("cancel", task), ("edit", task, "--no-params"), ("pause", "mail")):
+                text = self.retry(*action, expect=suite.FAILED).stderr
+                self.assertIn("the audit cannot be written, nothing was changed", text)
+        finally:
+            self.stack.sql("RENAME TABLE retry_audit_away TO retry_audit")
+        self.assertEqual(self.row(task)[0], WAITING)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_scene"), 0)
 
 
 class Status(RetryCase):

@@ -5,6 +5,7 @@
 #include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
+#include "outbox/retry/cli/retry_audit_command.h"
 #include "outbox/retry/cli/retry_decide_command.h"
 #include "outbox/retry/cli/retry_edit_command.h"
 #include "outbox/retry/cli/retry_group_command.h"
@@ -286,6 +287,20 @@ static int show_task(struct db *db, const struct retry_handlers *handlers,
     return options_print(&task_show.out);
 }
 
+/* Acts on scenes or groups. */
+static int run_on_kinds(struct db *db, struct retry_request *request, const char *by)
+{
+    struct err err = {0};
+    enum rc rc =
+        retry_request_is_audited(request) ? retry_audit_begin(db, request, by, &err) : RC_OK;
+
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    return strncmp(retry_action_name(request->action), "group", strlen("group")) == 0
+               ? retry_group(db, request)
+               : retry_scene(db, request);
+}
+
 static int run_action(struct db *db, const struct retry_handlers *handlers,
                       struct retry_request *request, const char *by)
 {
@@ -314,7 +329,9 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_GROUP_SET:
     case RETRY_GROUP_ENABLE:
     case RETRY_GROUP_DISABLE:
-        return retry_group(db, request);
+        break;
+    case RETRY_AUDIT:
+        return retry_audit(db, request);
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:
@@ -326,7 +343,7 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_HANDLERS:
         break;
     }
-    return retry_scene(db, request);
+    return run_on_kinds(db, request, by);
 }
 
 static int run_with_database(const struct options *options, const struct retry_handlers *handlers,
@@ -386,6 +403,7 @@ const struct option_action retry_actions[] = {
     {"unpark", "[KEY]", "continues a blocked or parked key"},
     {"requeue", "[ID]...", "creates a new task from one in the history, corrected if you like"},
     {"edit", "ID", "replaces headers, parameters or options of a task that has not ended"},
+    {"audit", "", "the actions of operators, oldest first"},
     {"pause", "SCENE", "begins no task of the scene"},
     {"resume", "SCENE", "begins its tasks again"},
     {"scene list", "", "every scene that has a row"},
@@ -492,6 +510,7 @@ static const struct option_entry entries[] = {
      "edit, requeue ID: the new parameters, of an event its payload; - reads standard input", NULL},
     {"no-params", OPTION_FLAG, &words.no_params, NULL,
      "edit, requeue ID: no parameters, of an event a tombstone", NULL},
+    {"by", OPTION_TEXT, &words.by, "NAME", "audit: only actions of this operator", NULL},
     {"reason", OPTION_TEXT, &words.reason, "TEXT",
      "actions that change something: why, for the audit and the callbacks of cancelled tasks",
      NULL},

@@ -7,6 +7,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/progress_bar.h"
+#include "outbox/retry/cli/retry_audit_command.h"
 #include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/store/task_admin_mysql.h"
 
@@ -487,6 +488,7 @@ static unsigned get_states(const struct retry_request *request)
     case RETRY_SCENE_FIELDS:
     case RETRY_SCENE_WAITS:
     case RETRY_SCENE_PRESETS:
+    case RETRY_AUDIT:
     case RETRY_HANDLERS:
         break;
     }
@@ -533,6 +535,11 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
     code = confirm_action(&work);
     if (code >= 0)
         return code;
+    if (work.matched > 0)
+        rc = retry_audit_begin(db, request, by, &err);
+    if (rc != RC_OK)
+        return options_fail(rc, &err);
+    work.order.audit_id = request->audit_id;
     progress_bar_open(&work.progress, "tasks", work.matched, os_now_ms());
     rc = named ? act_on_ids(&work, &err) : act_on_matches(&work, &err);
     progress_bar_close(&work.progress, os_now_ms());

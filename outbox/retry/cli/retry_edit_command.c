@@ -2,6 +2,7 @@
 #include "outbox/retry/cli/retry_edit_command.h"
 
 #include "common/options.h"
+#include "outbox/retry/cli/retry_audit_command.h"
 #include "outbox/retry/store/task_edit_mysql.h"
 
 #include <inttypes.h>
@@ -101,15 +102,15 @@ static enum rc read_given(struct given *given, const struct retry_words *words, 
     return rc;
 }
 
-int retry_edit(struct db *db, const struct retry_handlers *handlers,
-               const struct retry_request *request, const char *by)
+int retry_edit(struct db *db, const struct retry_handlers *handlers, struct retry_request *request,
+               const char *by)
 {
     const struct retry_words *words = &request->words;
     struct given given = {0};
     struct task_admin_result result = {0};
     struct err err = {0};
     enum rc rc = read_given(&given, words, &err);
-    const struct task_edit edit = {
+    struct task_edit edit = {
         .id = request->ids[0],
         .redrive = request->action == RETRY_REQUEUE,
         .options = words->options ? buf_text(&given.options) : NULL,
@@ -123,11 +124,15 @@ int retry_edit(struct db *db, const struct retry_handlers *handlers,
     };
 
     if (rc == RC_OK)
+        rc = retry_audit_begin(db, request, by, &err);
+    edit.audit_id = request->audit_id;
+    if (rc == RC_OK)
         rc = task_edit_mysql(db, handlers, &edit, &result, &err);
     buf_done(&given.options);
     buf_done(&given.headers);
     buf_done(&given.params);
     if (rc == RC_REJECT) {
+        retry_audit_end(db, request, false);
         fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
         return EXIT_USAGE;
     }

@@ -12,7 +12,7 @@ struct retry_handlers;
 
 /* handlers: they check what the task would be. by: the operator's name. Returns an enum
  * exit_code. */
-int retry_edit(struct db *db, const struct retry_handlers *handlers,
-               const struct retry_request *request, const char *by);
+int retry_edit(struct db *db, const struct retry_handlers *handlers, struct retry_request *request,
+               const char *by);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_group_command.h"
+#include "outbox/retry/cli/retry_audit_command.h"
 
 #include "common/options.h"
 
@@ -109,6 +110,7 @@ static int set_group(struct db *db, const struct retry_request *request)
         return print_refusal(&err);
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    retry_audit_end(db, request, changed);
     printf("group %s %s\n", request->group, changed ? "is set" : "was so before");
     return EXIT_DONE;
 }
@@ -124,6 +126,7 @@ static int enable_group(struct db *db, const struct retry_request *request)
         return print_refusal(&err);
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    retry_audit_end(db, request, changed);
     printf("group %s %s%s\n", request->group, changed ? "is " : "was ",
            enable
                ? (changed ? "enabled: its tasks run" : "enabled before")

@@ -23,12 +23,12 @@
 #define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
 #define CONTENT (BIT(RETRY_EDIT) | BIT(RETRY_REQUEUE))
 #define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | ON_GROUPS)
-#define ALONE                                                                  \
-    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_FIELDS) | \
+#define ALONE                                                                                     \
+    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_AUDIT) | BIT(RETRY_SCENE_FIELDS) | \
      BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) | BIT(RETRY_HANDLERS))
 #define WITH_JSON                                                           \
     (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
-     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW))
+     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_AUDIT))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -48,6 +48,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_GROUP_SET] = "group set",
     [RETRY_GROUP_ENABLE] = "group enable",
     [RETRY_GROUP_DISABLE] = "group disable",
+    [RETRY_AUDIT] = "audit",
     [RETRY_SCENE_FIELDS] = "scene fields",
     [RETRY_SCENE_WAITS] = "scene waits",
     [RETRY_SCENE_PRESETS] = "scene presets",
@@ -242,8 +243,10 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         bool said;
         unsigned fits;
     } options[] = {
-        {"group", words->group != NULL, ON_TASKS | ON_SCENES | BIT(RETRY_SCENE_LIST)},
-        {"scene", words->scene != NULL, ON_TASKS},
+        {"group", words->group != NULL,
+         ON_TASKS | ON_SCENES | BIT(RETRY_SCENE_LIST) | BIT(RETRY_AUDIT)},
+        {"by", words->by != NULL, BIT(RETRY_AUDIT)},
+        {"scene", words->scene != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
         {"handler", words->handler != NULL, ON_TASKS},
         {"state", words->state != NULL, ON_TASKS & ~ON_HISTORY},
         {"outcome", words->outcome != NULL, ON_HISTORY},
@@ -251,10 +254,10 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"biz-no", words->biz_no != NULL, ON_TASKS},
         {"reason-class", words->reason_class != NULL, ON_TASKS},
         {"id", words->id != 0, ON_TASKS},
-        {"since", words->since != NULL, ON_TASKS},
-        {"until", words->until != NULL, ON_TASKS},
-        {"limit", words->limit != RETRY_LIMIT_ANY, ON_TASKS},
-        {"after", words->after != 0, PAGES},
+        {"since", words->since != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
+        {"until", words->until != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
+        {"limit", words->limit != RETRY_LIMIT_ANY, ON_TASKS | BIT(RETRY_AUDIT)},
+        {"after", words->after != 0, PAGES | BIT(RETRY_AUDIT)},
         {"all", words->all, CHANGES},
         {"yes", words->yes, CHANGES},
         {"raw", words->raw, BIT(RETRY_SHOW)},
@@ -322,6 +325,16 @@ static enum rc read_states(struct retry_filter *filter, const char *text, struct
                             (int)(len < 64 ? len : 64), word);
     }
     return RC_OK;
+}
+
+const char *retry_action_name(enum retry_action action)
+{
+    return names[action];
+}
+
+bool retry_request_is_audited(const struct retry_request *request)
+{
+    return (AUDITED & BIT(request->action)) != 0;
 }
 
 bool retry_request_has_content(const struct retry_request *request)

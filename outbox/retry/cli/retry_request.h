@@ -37,6 +37,7 @@ enum retry_action {
     RETRY_GROUP_SET,
     RETRY_GROUP_ENABLE,
     RETRY_GROUP_DISABLE,
+    RETRY_AUDIT,
     RETRY_SCENE_FIELDS, /* these four need no database */
     RETRY_SCENE_WAITS,
     RETRY_SCENE_PRESETS,
@@ -64,6 +65,7 @@ struct retry_words {
     const char *options;
     const char *headers;
     const char *params_path;
+    const char *by;
     const char *reason; /* why the operator acts */
     int64_t id;
     int64_t limit; /* RETRY_LIMIT_ANY */
@@ -84,6 +86,7 @@ struct retry_request {
     struct retry_filter filter; /* but for the times: retry_request_times() */
     const char *scene;          /* of pause, resume and the actions on scenes */
     const char *group;          /* of them, and of the actions on groups */
+    int64_t audit_id;           /* the row of the action, when it has begun */
     int64_t wait_ms;            /* until a change of them is in force; 0: do not wait */
     int64_t ids[RETRY_IDS_MAX + 1];
 };
@@ -98,6 +101,12 @@ void retry_request_times(struct retry_request *request, int64_t now_ms);
 
 /* Returns whether a filter selects the tasks, not their ids or their key. */
 bool retry_request_is_bulk(const struct retry_request *request);
+
+/* The name of an action on the command line; static. */
+const char *retry_action_name(enum retry_action action);
+
+/* Returns whether the action changes something, and so has a row in the audit. */
+bool retry_request_is_audited(const struct retry_request *request);
 
 /* Returns whether the request gives new content for one task. */
 bool retry_request_has_content(const struct retry_request *request);

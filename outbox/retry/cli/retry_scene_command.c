@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_scene_command.h"
+#include "outbox/retry/cli/retry_audit_command.h"
 
 #include "common/loop.h"
 #include "common/nearest.h"
@@ -346,6 +347,7 @@ static int set_scene(struct db *db, const struct retry_request *request)
     }
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    retry_audit_end(db, request, changed);
     printf("scene %s/%s %s\n", request->group, request->scene,
            changed ? "is set" : "was so before");
     return await_processes(db, request);
@@ -360,6 +362,7 @@ static int set_scene_paused(struct db *db, const struct retry_request *request)
 
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    retry_audit_end(db, request, changed);
     printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
            pause ? (changed ? "is paused: running attempts end, no task begins" : "paused before")
                  : (changed ? "goes on" : "not paused"));

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "outbox/retry/callback.h"
+#include "outbox/retry/store/audit_mysql.h"
 #include "outbox/retry/store/store_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
@@ -429,6 +430,15 @@ enum rc task_admin_mysql_now(struct db *db, int64_t *now_ms, struct err *err)
                      now_ms, NULL, err);
 }
 
+static uint64_t count_done(const struct action_run *action_run)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < action_run->count; i++)
+        count += action_run->results[i].outcome == TASK_ADMIN_DID;
+    return count;
+}
+
 enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order,
                              const int64_t *ids, size_t count, struct task_admin_result *results,
                              struct err *err)
@@ -442,6 +452,8 @@ enum rc task_admin_mysql_act(struct db *db, const struct task_admin_order *order
     if (rc == RC_OK)
         rc = order->action == TASK_ADMIN_REQUEUE ? act_on_history(&action_run, err)
                                                  : act_on_tasks(&action_run, err);
+    if (rc == RC_OK)
+        rc = audit_mysql_add(db, order->audit_id, count_done(&action_run), err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (rc != RC_OK && db_in_transaction(db))
@@ -532,6 +544,8 @@ enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
     *result = (struct task_admin_result){.id = edit->id, .outcome = TASK_ADMIN_UNKNOWN};
     if (rc == RC_OK)
         rc = edit_locked_task(&action_run, edit, err);
+    if (rc == RC_OK)
+        rc = audit_mysql_add(db, edit->audit_id, count_done(&action_run), err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (rc != RC_OK && db_in_transaction(db))

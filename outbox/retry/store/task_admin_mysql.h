@@ -52,6 +52,7 @@ struct task_admin_order {
     const char *why; /* in the operator's words; NULL or "": not given */
     /* Of TASK_ADMIN_REQUEUE: options and params of the new tasks; NULL: as they were. */
     const struct task_admin_edit *content;
+    int64_t audit_id; /* of audit_mysql_begin(); 0: the action has no row */
 };
 
 /* *now_ms: the database's clock, in milliseconds since 1970. RC_RETRY, RC_FATAL: as db_number(). */
@@ -74,6 +75,7 @@ struct task_admin_edit {
     const char *by;   /* name of the operator */
     const char *why;  /* in the operator's words; NULL or "": not given */
     const char *what; /* for the operator's log: "headers, params" */
+    int64_t audit_id; /* as in struct task_admin_order */
 };
 
 /* Replaces options or parameters of a task that waits, is queued or is blocked, and records that in

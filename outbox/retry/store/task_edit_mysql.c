@@ -391,14 +391,18 @@ static enum rc write_edit(struct edit *edit, struct task_admin_result *result, s
         .epoch = edit->found ? edit->epoch : -1,
         .by = given->by,
         .why = given->why,
+        .audit_id = given->audit_id,
         .what = what,
         .options = given->options || given->headers ? buf_text(&edit->options) : NULL,
         .params = given->params ? buf_text(&edit->params) : NULL,
         .params_len = edit->params.len,
         .no_params = given->no_params,
     };
-    const struct task_admin_order order = {
-        .action = TASK_ADMIN_REQUEUE, .by = given->by, .why = given->why, .content = &wanted};
+    const struct task_admin_order order = {.action = TASK_ADMIN_REQUEUE,
+                                           .by = given->by,
+                                           .why = given->why,
+                                           .content = &wanted,
+                                           .audit_id = given->audit_id};
 
     put_what(what, given);
     return given->redrive ? task_admin_mysql_act(edit->db, &order, &given->id, 1, result, err)

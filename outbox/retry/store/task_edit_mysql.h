@@ -24,10 +24,11 @@ struct task_edit {
     const char *headers; /* a JSON object, or a list of [name, value] */
     const void *params;
     size_t params_len;
-    bool no_params;  /* instead of params: none; an event is a tombstone then */
-    const char *by;  /* name of the operator */
-    const char *why; /* in the operator's words, or NULL */
-    unsigned tries_max;   /* a transaction that fails is tried again so often, after a wait */
+    bool no_params;     /* instead of params: none; an event is a tombstone then */
+    const char *by;     /* name of the operator */
+    const char *why;    /* in the operator's words, or NULL */
+    int64_t audit_id;   /* as in struct task_admin_order */
+    unsigned tries_max; /* a transaction that fails is tried again so often, after a wait */
 };
 
 /* Appends the options of a task after an edit to out. before: those it has, or NULL. options: "" is
