@@ -462,6 +462,13 @@ static enum rc store_append_tasks(void *ctx, const struct retry_new_task *tasks,
     return rc;
 }
 
+static enum rc store_operate(void *ctx, const struct retry_handlers *handlers,
+                             struct retry_operation *operation, struct retry_operated_task *result,
+                             struct err *err)
+{
+    return retry_operate(((struct producer_mysql *)ctx)->db, handlers, operation, result, err);
+}
+
 static enum rc store_find_tasks(void *ctx, bool ended, const struct retry_filter *filter,
                                 bool whole, size_t rows_max, retry_on_view on_view, void *view_ctx,
                                 struct retry_page *page, struct err *err)
@@ -518,6 +525,7 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .room = store_task_room,
         .group = store_task_group,
         .append = store_append_tasks,
+        .operate = store_operate,
         .find = store_find_tasks,
         .attempts = store_task_attempts,
         .collided = store_collided,

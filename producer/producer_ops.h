@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "common/id.h"
 #include "outbox/outbox.h"
+#include "outbox/retry/operate.h"
 #include "outbox/retry/retry.h"
 
 #include <stdbool.h>
@@ -143,6 +144,11 @@ struct task_store {
     /* retry_append() in a transaction of its own: all of them, or none. */
     enum rc (*append)(void *ctx, const struct retry_new_task *tasks, size_t count,
                       struct retry_ticket *tickets, struct err *err);
+
+    /* As retry_operate(). */
+    enum rc (*operate)(void *ctx, const struct retry_handlers *handlers,
+                       struct retry_operation *operation, struct retry_operated_task *result,
+                       struct err *err);
 
     /* As retry_find() and retry_attempts(). */
     enum rc (*find)(void *ctx, bool ended, const struct retry_filter *filter, bool whole,

@@ -122,6 +122,10 @@ const struct setting settings_table[] = {
      "Lets other machines vote and read without a token if listen is not a loopback address."},
     {CHOICE(api, tasks), "off", 0, 0, "off|on",
      "Accepts tasks for the retry queue over HTTP from tokens with the scope tasks:GROUP."},
+    {CHOICE(api, operate), "off", 0, 0, "off|on",
+     "Lets tokens with the scope operate act on tasks over HTTP, as tallybox retry ACTION does. "
+     "The "
+     "account of serve then needs the privileges of retry_admin, too."},
     {TEXT(api, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate for HTTPS and of its intermediate certificates."},
     {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},

@@ -70,6 +70,7 @@ struct settings {
         char token_file[SETTING_TEXT_SIZE];
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tasks[SETTING_TEXT_SIZE];         /* off | on */
+        char operate[SETTING_TEXT_SIZE];       /* off | on */
         char tls_cert[SETTING_TEXT_SIZE];
         char tls_key[SETTING_TEXT_SIZE];
         int64_t body_bytes_max;

@@ -5,6 +5,7 @@
 
 #include <openssl/sha.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -87,6 +88,15 @@ static enum rc take_scope(struct http_scopes *scopes, const char *word, size_t l
                     "tasks:GROUP, separated by blanks");
 }
 
+/* Makes the scopes of a new token: none, with its name. */
+static void name_token(struct http_scopes *scopes,
+                       const unsigned char digest[HTTP_TOKEN_DIGEST_SIZE])
+{
+    *scopes = (struct http_scopes){.bits = 0};
+    snprintf(scopes->token, sizeof(scopes->token), "%02x%02x%02x%02x", digest[0], digest[1],
+             digest[2], digest[3]);
+}
+
 static enum rc take_token(struct http_tokens *tokens, const char *token, size_t len,
                           struct err *err)
 {
@@ -107,7 +117,8 @@ static enum rc take_token(struct http_tokens *tokens, const char *token, size_t 
     compute_digest(token, len, tokens->digests[tokens->count]);
     if (http_tokens_match(tokens, tokens->digests[tokens->count], &place))
         return err_fail(err, RC_REJECT, 0, "has the same token as an earlier line");
-    tokens->scopes[tokens->count++] = (struct http_scopes){.bits = 0};
+    name_token(&tokens->scopes[tokens->count], tokens->digests[tokens->count]);
+    tokens->count++;
     return RC_OK;
 }
 

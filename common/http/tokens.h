@@ -19,6 +19,9 @@
 #define HTTP_SCOPE_GROUPS_MAX 16
 #define HTTP_SCOPE_GROUP_SIZE 65
 
+/* Of the name of a token: the first 8 hexadecimal digits of its SHA-256. */
+#define HTTP_TOKEN_NAME_SIZE 9
+
 /* A token is checked in four places: tokens.c parses its scopes, guard.c finds it by the request's
  * header, api.c compares its scopes with the route's (api_routes.h), and api_tasks.c compares its
  * groups with the task's. */
@@ -31,7 +34,8 @@ enum http_scope {
 
 /* The scopes of a token. */
 struct http_scopes {
-    unsigned bits; /* of enum http_scope */
+    unsigned bits;                    /* of enum http_scope */
+    char token[HTTP_TOKEN_NAME_SIZE]; /* its name, which does not give it away; "": no token */
     size_t group_count;
     char groups[HTTP_SCOPE_GROUPS_MAX][HTTP_SCOPE_GROUP_SIZE]; /* of "tasks:GROUP" */
 };

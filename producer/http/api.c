@@ -51,6 +51,11 @@ static bool tasks_are_on(const struct settings *settings)
     return strcmp(settings->api.tasks, "on") == 0;
 }
 
+static bool operating_is_on(const struct settings *settings)
+{
+    return strcmp(settings->api.operate, "on") == 0;
+}
+
 /* NULL: the feature is on. */
 static const char *feature_off(const struct settings *settings, enum api_feature feature)
 {
@@ -64,6 +69,10 @@ static const char *feature_off(const struct settings *settings, enum api_feature
         return strcmp(settings->api.lists, "on") == 0
                    ? NULL
                    : "lists of remarks are off; api.lists = on allows them";
+    case API_FEATURE_OPERATE:
+        return operating_is_on(settings)
+                   ? NULL
+                   : "actions on tasks over HTTP are off; api.operate = on allows them";
     }
     return NULL;
 }
@@ -79,6 +88,8 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_route_sco
         return scopes->group_count > 0;
     case API_ROUTE_SCOPE_REMARKS:
         return http_scopes_have(scopes, HTTP_SCOPE_REMARKS);
+    case API_ROUTE_SCOPE_OPERATE:
+        return http_scopes_have(scopes, HTTP_SCOPE_OPERATE);
     case API_ROUTE_SCOPES:
         break;
     }
@@ -300,6 +311,10 @@ static struct http_config make_http_config(const struct settings *settings)
 
 static enum rc check_tasks(const struct settings *settings, struct err *err)
 {
+    if (operating_is_on(settings) && !settings->api.token_file[0])
+        return err_fail(err, RC_REJECT, 0,
+                        "api.operate is on but api.token_file is not set: actions on tasks need "
+                        "tokens that have the scope operate");
     if (!tasks_are_on(settings) || settings->api.token_file[0])
         return RC_OK;
     return err_fail(

@@ -35,11 +35,17 @@ enum api_route_scope {
     API_ROUTE_SCOPE_READ,
     API_ROUTE_SCOPE_TASKS,
     API_ROUTE_SCOPE_REMARKS,
+    API_ROUTE_SCOPE_OPERATE,
     API_ROUTE_SCOPES
 };
 
-/* What an operator can turn off: api.tasks and api.lists. */
-enum api_feature { API_FEATURE_VOTES, API_FEATURE_TASKS, API_FEATURE_LISTS };
+/* What an operator can turn off: api.tasks, api.lists and api.operate. */
+enum api_feature {
+    API_FEATURE_VOTES,
+    API_FEATURE_TASKS,
+    API_FEATURE_LISTS,
+    API_FEATURE_OPERATE,
+};
 
 enum api_parameter {
     API_VOTER_ID,
@@ -93,11 +99,12 @@ struct api_route {
     const char *example; /* of the body, as JSON, or NULL */
     struct api_result results[2];
     bool retry_headers; /* reads the headers of the calls of the queue (outbox/retry/handler.h) */
+    bool may_conflict;  /* the state of the task may not allow the action */
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c, api_remarks.c and api_write_remarks.c. They run on the
- * HTTP server's thread and only put the request into a queue. */
+/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_remarks.c and api_write_remarks.c.
+ * They run on the HTTP server's thread and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
@@ -107,6 +114,11 @@ void api_patch_remark(const struct api_config *config, const struct api_call *ca
 void api_post_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_task(const struct api_config *config, const struct api_call *call);
+void api_run_task(const struct api_config *config, const struct api_call *call);
+void api_cancel_task(const struct api_config *config, const struct api_call *call);
+void api_unpark_task(const struct api_config *config, const struct api_call *call);
+void api_requeue_task(const struct api_config *config, const struct api_call *call);
+void api_edit_task(const struct api_config *config, const struct api_call *call);
 
 /* The table: routes of one path stand together, in the order of their methods in Allow. */
 extern const struct api_route api_routes[];

@@ -223,6 +223,60 @@ static const char task_request_text[] =
                                   "              - $ref: \"#/components/schemas/TaskTicket\"\n"
                                   "              - $ref: \"#/components/schemas/Error\"\n";
 
+static const char operate_text[] =
+    "    ReasonRequest:\n"
+    "      type: object\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
+    "audit.}\n"
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
+    "with "
+    "the name of the token.}\n"
+    "    CancelRequest:\n"
+    "      type: object\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
+    "audit.}\n"
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
+    "with "
+    "the name of the token.}\n"
+    "        force: {type: boolean, description: Also a running task.}\n"
+    "    UnparkRequest:\n"
+    "      type: object\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
+    "audit.}\n"
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
+    "with "
+    "the name of the token.}\n"
+    "        skip: {type: boolean, description: Cancel a blocked task.}\n"
+    "    ContentRequest:\n"
+    "      type: object\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
+    "audit.}\n"
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
+    "with "
+    "the name of the token.}\n"
+    "        options: {type: object, description: At most 65535 bytes.}\n"
+    "        headers: {description: An object or a list of pairs., oneOf: [{type: object}, "
+    "{type: array}]}\n"
+    "        params: {description: Any JSON value; its text is kept as it was sent.}\n"
+    "        paramsBase64: {type: string, contentEncoding: base64}\n"
+    "        noParams: {type: boolean, description: The task has no parameters.}\n"
+    "    Operated:\n"
+    "      type: object\n"
+    "      required: [id, action, changed]\n"
+    "      properties:\n"
+    "        id: {$ref: \"#/components/schemas/Id\"}\n"
+    "        action: {type: string, enum: [run-now, cancel, unpark, requeue, edit]}\n"
+    "        changed: {type: boolean, description: False if the task was so before.}\n"
+    "        task: {type: integer, format: int64, description: Of requeue the new task.}\n";
+
 static const char task_answer_text[] =
     "    TaskSummary:\n"
     "      type: object\n"
@@ -380,6 +434,8 @@ static bool route_can_fail(const struct api_route *route, enum request_fault_cod
         return route->may_find_nothing;
     if (code == REQUEST_FAULT_RETRY_TRAFFIC)
         return route->retry_headers;
+    if (code == REQUEST_FAULT_CONFLICT)
+        return route->may_conflict;
     if (code == REQUEST_FAULT_EXPIRED)
         return (route->parameters & 1U << API_CURSOR) != 0;
     if (status == request_fault_status(REQUEST_FAULT_MEDIA_TYPE) ||
@@ -523,6 +579,7 @@ void openapi_put(struct buf *out)
     buf_text_put(out, vote_schemas_text);
     buf_text_put(out, remark_schemas_text);
     buf_text_put(out, task_request_text);
+    buf_text_put(out, operate_text);
     buf_text_put(out, task_answer_text);
 }
 

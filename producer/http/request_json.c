@@ -38,6 +38,8 @@ static const struct {
     [REQUEST_FAULT_RETRY_TRAFFIC] =
         {"retry_traffic", 409,
          "the task comes from an attempt of the queue, which tries again itself"},
+    [REQUEST_FAULT_CONFLICT] =
+        {"conflict", 409, "the state of the task does not allow the action; nothing was done"},
     [REQUEST_FAULT_FULL] = {"too_many_requests", 429,
                             "the queue or the scene is full; nothing was done"},
     [REQUEST_FAULT_UNAVAILABLE] =

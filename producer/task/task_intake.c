@@ -303,6 +303,48 @@ static enum rc show_task(struct task_intake *intake, struct err *err)
     return rc;
 }
 
+static void answer_operated(struct task_intake_request *request,
+                            const struct retry_operated_task *result)
+{
+    const struct retry_operation *operation = request->operation;
+    const char *name = retry_operation_name(operation->kind);
+
+    switch (result->end) {
+    case OPERATED_DONE:
+    case OPERATED_WAS_SO:
+        buf_reset(&request->body);
+        buf_print(&request->body, "{\"id\":%" PRId64 ",\"action\":\"%s\",\"changed\":%s",
+                  operation->id, name, result->end == OPERATED_DONE ? "true" : "false");
+        if (result->other != 0)
+            buf_print(&request->body, ",\"task\":%" PRId64, result->other);
+        buf_char(&request->body, '}');
+        return;
+    case OPERATED_LEFT:
+        request->failed = true;
+        request_fault_set(&request->fault, REQUEST_FAULT_CONFLICT,
+                          "task %" PRId64 " was left as it is: %s", operation->id, result->reason);
+        return;
+    case OPERATED_UNKNOWN:
+        request->failed = true;
+        request_fault_set(&request->fault, REQUEST_FAULT_NOT_FOUND,
+                          "there is no task %" PRId64 "%s", operation->id,
+                          operation->kind == OPERATION_REQUEUE ? " in the history" : "");
+        return;
+    }
+}
+
+static enum rc operate(struct task_intake *intake, struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct retry_operated_task result = {.end = OPERATED_UNKNOWN};
+    enum rc rc = store->operate(store->ctx, intake->config.handlers, intake->request->operation,
+                                &result, err);
+
+    if (rc == RC_OK)
+        answer_operated(intake->request, &result);
+    return rc;
+}
+
 /* Fails the request but not the role: votes work even if a privilege on the retry queue or one of
  * its tables is missing. */
 static void fail_request(struct task_intake *intake, const struct err *err)
@@ -338,6 +380,9 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     case TASK_INTAKE_SHOW:
         rc = show_task(intake, err);
+        break;
+    case TASK_INTAKE_OPERATE:
+        rc = operate(intake, err);
         break;
     }
     *finished = rc != RC_RETRY;

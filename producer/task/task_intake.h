@@ -20,7 +20,12 @@ struct retry_handlers;
 
 #define TASK_INTAKE_ROOM_MS 1000 /* how long the count of a scene's tasks is used */
 
-enum task_intake_kind { TASK_INTAKE_SUBMIT, TASK_INTAKE_LIST, TASK_INTAKE_SHOW };
+enum task_intake_kind {
+    TASK_INTAKE_SUBMIT,
+    TASK_INTAKE_LIST,
+    TASK_INTAKE_SHOW,
+    TASK_INTAKE_OPERATE,
+};
 
 /* entry.weight is the number of submitted tasks, or 1. After QUEUE_DONE either failed is set and
  * fault has the reason why nothing was done, or items or body hold the answer. */
@@ -33,7 +38,8 @@ struct task_intake_request {
     size_t rows_max;
     struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;
-    struct buf body; /* the tasks that were found, as JSON */
+    struct retry_operation *operation; /* of TASK_INTAKE_OPERATE */
+    struct buf body; /* the tasks that were found, or what the operation did, as JSON */
     bool failed;
     struct request_fault fault;
 };

@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
+import test_operate_api  # noqa: E402
 
 PAGE = suite.ROOT / "docs" / "openapi.yaml"
 TOKEN = "token-with-every-scope-of-the-api"
@@ -43,9 +44,11 @@ class OpenApi(suite.Case):
     def setUpClass(cls):
         super().setUpClass()
         tokens = cls.stack.folder / "tokens"
-        tokens.write_text(f"{TOKEN} votes read tasks:default\n")
+        tokens.write_text(f"{TOKEN} votes read operate tasks:default\n")
         tokens.chmod(0o600)
-        cls.serve = cls.stack.role("serve", sets={"api.tasks": "on", "api.token_file": tokens})
+        test_operate_api.grant_operating(cls.stack)
+        cls.serve = cls.stack.role("serve", sets={"api.tasks": "on", "api.operate": "on",
+                                                     "api.token_file": tokens})
 
     def test_the_document_is_valid(self):
         done = run_python(self.stack.folder, "-m", "openapi_spec_validator", PAGE)
