@@ -469,6 +469,16 @@ static enum rc store_operate(void *ctx, const struct retry_handlers *handlers,
     return retry_operate(((struct producer_mysql *)ctx)->db, handlers, operation, result, err);
 }
 
+static enum rc store_actions(void *ctx, const struct retry_action_filter *filter, size_t rows_max,
+                             enum rc (*on_action)(void *action_ctx,
+                                                  const struct retry_action_view *view,
+                                                  struct err *err),
+                             void *action_ctx, bool *more, int64_t *after, struct err *err)
+{
+    return retry_actions_find(((struct producer_mysql *)ctx)->db, filter, rows_max, on_action,
+                              action_ctx, more, after, err);
+}
+
 static enum rc store_find_tasks(void *ctx, bool ended, const struct retry_filter *filter,
                                 bool whole, size_t rows_max, retry_on_view on_view, void *view_ctx,
                                 struct retry_page *page, struct err *err)
@@ -526,6 +536,7 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .group = store_task_group,
         .append = store_append_tasks,
         .operate = store_operate,
+        .actions = store_actions,
         .find = store_find_tasks,
         .attempts = store_task_attempts,
         .collided = store_collided,

@@ -150,6 +150,12 @@ struct task_store {
                        struct retry_operation *operation, struct retry_operated_task *result,
                        struct err *err);
 
+    /* As retry_actions_find(). */
+    enum rc (*actions)(void *ctx, const struct retry_action_filter *filter, size_t rows_max,
+                       enum rc (*on_action)(void *action_ctx, const struct retry_action_view *view,
+                                            struct err *err),
+                       void *action_ctx, bool *more, int64_t *after, struct err *err);
+
     /* As retry_find() and retry_attempts(). */
     enum rc (*find)(void *ctx, bool ended, const struct retry_filter *filter, bool whole,
                     size_t rows_max, retry_on_view on_view, void *view_ctx, struct retry_page *page,

@@ -59,6 +59,37 @@ enum rc retry_operate(struct db *db, const struct retry_handlers *handlers,
                       struct retry_operation *operation, struct retry_operated_task *result,
                       struct err *err);
 
+/* One action, a row of retry_audit. Texts are borrowed for the call, and "" where there is none. */
+struct retry_action_view {
+    int64_t id;
+    int64_t at_ms; /* since 1970 */
+    const char *by;
+    const char *via;
+    const char *action;
+    const char *group;
+    const char *scene;
+    const char *what;
+    const char *why;
+    int64_t changed; /* -1: unknown */
+};
+
+/* Which actions are meant; NULL: any. */
+struct retry_action_filter {
+    const char *by;
+    const char *group;
+    const char *scene;
+    int64_t since_ms;
+    int64_t until_ms; /* before it */
+    int64_t after;    /* ids greater than this one */
+};
+
+/* Reads one page of the audit by id; *more: further rows may follow, after *after. RC_RETRY,
+ * RC_FATAL: as db_query(). */
+enum rc retry_actions_find(struct db *db, const struct retry_action_filter *filter, size_t rows_max,
+                           enum rc (*on_action)(void *ctx, const struct retry_action_view *view,
+                                                struct err *err),
+                           void *ctx, bool *more, int64_t *after, struct err *err);
+
 /* The action on the command line and in the audit; static. */
 const char *retry_operation_name(enum retry_operation_kind kind);
 

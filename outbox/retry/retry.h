@@ -103,6 +103,7 @@ struct retry_filter {
     const char *handler;
     const char *ordering_key;
     const char *biz_no;
+    const char *biz_no_prefix; /* with which the number begins */
     const char *reason_class;
     const char *origin;  /* retry_owner_name() */
     unsigned states;     /* bits 1 << task_state */

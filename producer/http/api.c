@@ -77,7 +77,8 @@ static const char *feature_off(const struct settings *settings, enum api_feature
     return NULL;
 }
 
-static bool token_has_scope(const struct http_scopes *scopes, enum api_route_scope scope)
+static bool token_has_scope(const struct settings *settings, const struct http_scopes *scopes,
+                            enum api_route_scope scope)
 {
     switch (scope) {
     case API_ROUTE_SCOPE_VOTES:
@@ -90,6 +91,9 @@ static bool token_has_scope(const struct http_scopes *scopes, enum api_route_sco
         return http_scopes_have(scopes, HTTP_SCOPE_REMARKS);
     case API_ROUTE_SCOPE_OPERATE:
         return http_scopes_have(scopes, HTTP_SCOPE_OPERATE);
+    case API_ROUTE_SCOPE_FIND:
+        return scopes->group_count > 0 ||
+               (operating_is_on(settings) && http_scopes_have(scopes, HTTP_SCOPE_OPERATE));
     case API_ROUTE_SCOPES:
         break;
     }
@@ -106,7 +110,7 @@ static bool check_scope(const struct api *api, struct http_request *http,
 
     if (off)
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "%s", off);
-    else if (!token_has_scope(http_scopes(http), route->scope))
+    else if (!token_has_scope(api->config.settings, http_scopes(http), route->scope))
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope %s",
                           api_route_scope_name(route->scope));
     else

@@ -108,13 +108,15 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,
-        .scope = API_ROUTE_SCOPE_TASKS,
+        .scope = API_ROUTE_SCOPE_FIND,
         .feature = API_FEATURE_TASKS,
         .parameters = BIT(API_BIZ_NO) | BIT(API_SCENE) | BIT(API_GROUP) | BIT(API_STATE) |
-                      BIT(API_LIMIT) | BIT(API_AFTER),
+                      BIT(API_LIMIT) | BIT(API_AFTER) | BIT(API_BIZ_NO_PREFIX) | BIT(API_HANDLER) |
+                      BIT(API_REASON_CLASS) | BIT(API_SINCE) | BIT(API_UNTIL),
         .operation = "findTasks",
         .summary = "Tasks that match, page by page",
-        .description = "Only tasks of the token's groups that were submitted by clients are found.",
+        .description = "Only tasks of the token's groups that were submitted by clients are found; "
+                       "with a token of an operator all tasks.",
         .results = {{200, "TaskPage", "One page; send its `after` to get the next one."}},
     },
     {
@@ -141,7 +143,7 @@ const struct api_route api_routes[] = {
         .method = "GET",
         .path = "/v1/tasks/{id}",
         .handle = api_get_task,
-        .scope = API_ROUTE_SCOPE_TASKS,
+        .scope = API_ROUTE_SCOPE_FIND,
         .feature = API_FEATURE_TASKS,
         .operation = "readTask",
         .summary = "One task with its attempts, also after it has ended",
@@ -238,6 +240,19 @@ const struct api_route api_routes[] = {
         .may_find_nothing = true,
         .may_conflict = true,
     },
+    {
+        .method = "GET",
+        .path = "/v1/audit",
+        .handle = api_get_audit,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .parameters = BIT(API_SCENE) | BIT(API_GROUP) | BIT(API_BY) | BIT(API_SINCE) |
+                      BIT(API_UNTIL) | BIT(API_LIMIT) | BIT(API_AFTER),
+        .operation = "findActions",
+        .summary = "Actions of operators, oldest first, page by page",
+        .description = "Each action that changes something has a row, from the shell or over HTTP.",
+        .results = {{200, "AuditPage", "One page; send its `after` to get the next one."}},
+    },
 };
 
 const size_t api_route_count = COUNT(api_routes);
@@ -247,7 +262,7 @@ const char *api_route_scope_name(enum api_route_scope scope)
     static const char *const names[API_ROUTE_SCOPES] = {
         [API_ROUTE_SCOPE_VOTES] = "votes",       [API_ROUTE_SCOPE_READ] = "read",
         [API_ROUTE_SCOPE_TASKS] = "tasks:GROUP", [API_ROUTE_SCOPE_REMARKS] = "remarks",
-        [API_ROUTE_SCOPE_OPERATE] = "operate",
+        [API_ROUTE_SCOPE_OPERATE] = "operate",   [API_ROUTE_SCOPE_FIND] = "tasks:GROUP",
     };
 
     return names[scope];
@@ -256,12 +271,24 @@ const char *api_route_scope_name(enum api_route_scope scope)
 const char *api_parameter_name(enum api_parameter parameter)
 {
     static const char *const names[API_PARAMETERS] = {
-        [API_VOTER_ID] = "voterId", [API_CONTENT_IDS] = "contentIds",
-        [API_BIZ_NO] = "bizNo",     [API_SCENE] = "scene",
-        [API_GROUP] = "group",      [API_STATE] = "state",
-        [API_LIMIT] = "limit",      [API_AFTER] = "after",
-        [API_ITEM_ID] = "itemId",   [API_CURSOR] = "cursor",
-        [API_SORT] = "sort",        [API_PAGE_LIMIT] = "limit",
+        [API_VOTER_ID] = "voterId",
+        [API_CONTENT_IDS] = "contentIds",
+        [API_BIZ_NO] = "bizNo",
+        [API_SCENE] = "scene",
+        [API_GROUP] = "group",
+        [API_STATE] = "state",
+        [API_LIMIT] = "limit",
+        [API_AFTER] = "after",
+        [API_ITEM_ID] = "itemId",
+        [API_CURSOR] = "cursor",
+        [API_SORT] = "sort",
+        [API_PAGE_LIMIT] = "limit",
+        [API_BIZ_NO_PREFIX] = "bizNoPrefix",
+        [API_HANDLER] = "handler",
+        [API_REASON_CLASS] = "reasonClass",
+        [API_SINCE] = "since",
+        [API_UNTIL] = "until",
+        [API_BY] = "by",
     };
 
     return names[parameter];

@@ -12,6 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The end of the year 9999: the greatest time in a query, in ms since 1970. */
+#define API_TIME_MS_MAX INT64_C(253402300799999)
+
 struct page_cache;
 struct retry_handlers;
 
@@ -36,6 +39,8 @@ enum api_route_scope {
     API_ROUTE_SCOPE_TASKS,
     API_ROUTE_SCOPE_REMARKS,
     API_ROUTE_SCOPE_OPERATE,
+    API_ROUTE_SCOPE_FIND, /* as API_ROUTE_SCOPE_TASKS, or API_ROUTE_SCOPE_OPERATE if api.operate is
+                             on */
     API_ROUTE_SCOPES
 };
 
@@ -60,6 +65,12 @@ enum api_parameter {
     API_CURSOR,
     API_SORT,
     API_PAGE_LIMIT,
+    API_BIZ_NO_PREFIX,
+    API_HANDLER,
+    API_REASON_CLASS,
+    API_SINCE,
+    API_UNTIL,
+    API_BY,
     API_PARAMETERS,
 };
 
@@ -118,6 +129,7 @@ void api_run_task(const struct api_config *config, const struct api_call *call);
 void api_cancel_task(const struct api_config *config, const struct api_call *call);
 void api_unpark_task(const struct api_config *config, const struct api_call *call);
 void api_requeue_task(const struct api_config *config, const struct api_call *call);
+void api_get_audit(const struct api_config *config, const struct api_call *call);
 void api_edit_task(const struct api_config *config, const struct api_call *call);
 
 /* The table: routes of one path stand together, in the order of their methods in Allow. */

@@ -25,7 +25,9 @@ struct task_call {
     /* Of TASK_INTAKE_LIST: what the filter points to. */
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
+    char handler[RETRY_NAME_BYTES_MAX + 1];
     char biz_no[4 * RETRY_BIZ_NO_CHARS_MAX + 1];
+    char biz_no_prefix[4 * RETRY_BIZ_NO_CHARS_MAX + 1];
     struct http_scopes scopes; /* of the token: the groups that it may see */
     const char *groups[HTTP_SCOPE_GROUPS_MAX];
 };
@@ -221,23 +223,47 @@ static bool keep_name(char *place, const char *text, const char **out)
     return true;
 }
 
-static bool keep_biz_no(struct task_call *call, const char *text)
+static bool keep_biz_no(char *place, const char *text, const char **out)
 {
     if (!text)
         return true;
     if (!task_json_is_text(text, RETRY_BIZ_NO_CHARS_MAX))
         return false;
-    memcpy(call->biz_no, text, strlen(text) + 1);
-    call->pending.request.tasks.filter.biz_no = call->biz_no;
+    memcpy(place, text, strlen(text) + 1);
+    *out = place;
     return true;
+}
+
+static bool keep_class(const char *text, const char **out)
+{
+    static const char *const classes[] = {"transient", "refused", "ours"};
+
+    for (size_t i = 0; text && i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (strcmp(text, classes[i]) == 0)
+            *out = classes[i];
+    return !text || *out;
+}
+
+static bool keep_time(const char *text, int64_t *ms)
+{
+    return !text || read_number(text, API_TIME_MS_MAX, ms);
+}
+
+/* An operator finds the tasks of all groups and origins. */
+static bool is_operator(const struct api_config *config, const struct task_call *call)
+{
+    return strcmp(config->settings->api.operate, "on") == 0 &&
+           http_scopes_have(&call->scopes, HTTP_SCOPE_OPERATE);
 }
 
 /* Only tasks of clients are found, in the groups of the token: a role may use a group of the same
  * name. */
-static void limit_groups(struct task_call *call)
+static void limit_groups(const struct api_config *config, struct task_call *call)
 {
     struct retry_filter *filter = &call->pending.request.tasks.filter;
 
+    if (is_operator(config, call))
+        return;
     for (size_t i = 0; i < call->scopes.group_count; i++)
         call->groups[i] = call->scopes.groups[i];
     filter->origin = retry_owner_name(OWNER_CLIENT);
@@ -258,8 +284,18 @@ static const char *read_filter(struct task_call *call, const char *const *parame
         return "group";
     if (!keep_name(call->scene, parameters[API_SCENE], &filter->scene))
         return "scene";
-    if (!keep_biz_no(call, parameters[API_BIZ_NO]))
+    if (!keep_name(call->handler, parameters[API_HANDLER], &filter->handler))
+        return "handler";
+    if (!keep_biz_no(call->biz_no, parameters[API_BIZ_NO], &filter->biz_no))
         return "bizNo";
+    if (!keep_biz_no(call->biz_no_prefix, parameters[API_BIZ_NO_PREFIX], &filter->biz_no_prefix))
+        return "bizNoPrefix";
+    if (!keep_class(parameters[API_REASON_CLASS], &filter->reason_class))
+        return "reasonClass";
+    if (!keep_time(parameters[API_SINCE], &filter->since_ms))
+        return "since";
+    if (!keep_time(parameters[API_UNTIL], &filter->until_ms))
+        return "until";
     if (parameters[API_LIMIT] &&
         (!read_number(parameters[API_LIMIT], LIST_ROWS_MAX, &limit) || limit == 0))
         return "limit";
@@ -278,14 +314,16 @@ void api_get_tasks(const struct api_config *config, const struct api_call *api_c
 
     if (!call)
         return;
-    limit_groups(call);
+    limit_groups(config, call);
     bad = read_filter(call, api_call->parameters);
     if (bad) {
         api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, bad,
                        "state is active, ended, waiting, running, queued, blocked, parked, done, "
-                       "exhausted or cancelled; group and scene are names, bizNo has 1 to 64 "
-                       "characters, limit is 1 to 200, after an id");
-    } else if (api_call->parameters[API_GROUP] &&
+                       "exhausted or cancelled; group, scene and handler are names, bizNo and "
+                       "bizNoPrefix have 1 to 64 characters, reasonClass is transient, refused "
+                       "or ours, since and until are ms since 1970, limit is 1 to 200, after an "
+                       "id");
+    } else if (api_call->parameters[API_GROUP] && !is_operator(config, call) &&
                !http_scopes_have_group(&call->scopes, call->group)) {
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",
                           call->group);
@@ -311,7 +349,7 @@ void api_get_task(const struct api_config *config, const struct api_call *api_ca
     call = make_call(api_call->http, TASK_INTAKE_SHOW);
     if (!call)
         return;
-    limit_groups(call);
+    limit_groups(config, call);
     call->pending.request.tasks.id = id;
     put_call(config, call);
 }

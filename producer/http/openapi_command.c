@@ -277,6 +277,31 @@ static const char operate_text[] =
     "        changed: {type: boolean, description: False if the task was so before.}\n"
     "        task: {type: integer, format: int64, description: Of requeue the new task.}\n";
 
+static const char audit_text[] =
+    "    Action:\n"
+    "      type: object\n"
+    "      required: [id, at, by, via, action, group, scene, what, why, changed]\n"
+    "      properties:\n"
+    "        id: {$ref: \"#/components/schemas/Id\"}\n"
+    "        at: {type: integer, format: int64, description: In ms since 1970.}\n"
+    "        by: {type: string}\n"
+    "        via: {type: string, enum: [shell, http]}\n"
+    "        action: {type: string}\n"
+    "        group: " MAYBE_TEXT "\n"
+    "        scene: " MAYBE_TEXT "\n"
+    "        what: " MAYBE_TEXT "\n"
+    "        why: " MAYBE_TEXT "\n"
+    "        changed: {type: [integer, \"null\"], minimum: 0, description: Tasks or scenes or "
+    "groups; null if it is unknown.}\n"
+    "    AuditPage:\n"
+    "      type: object\n"
+    "      required: [actions, more, after]\n"
+    "      properties:\n"
+    "        actions: {type: array, maxItems: 200, "
+    "items: {$ref: \"#/components/schemas/Action\"}}\n"
+    "        more: {type: boolean, description: Whether there is a next page.}\n"
+    "        after: {type: integer, format: int64, minimum: 0}\n";
+
 static const char task_answer_text[] =
     "    TaskSummary:\n"
     "      type: object\n"
@@ -363,6 +388,18 @@ static const struct {
                   "newest: the highest id first. votes: the most votes of the last roll-up first."},
     [API_PAGE_LIMIT] = {"{type: integer, minimum: 1, maximum: 100, default: 20}", "20",
                         "Remarks of one page."},
+    [API_BIZ_NO_PREFIX] = {"{type: string, minLength: 1, maxLength: 64}", "\"8\"",
+                           "Tasks whose bizNo begins with this."},
+    [API_HANDLER] = {NAME_TEXT("32"), "http", "Tasks of this handler."},
+    [API_REASON_CLASS] = {"{type: string, enum: [transient, refused, ours]}", "transient",
+                          "Tasks whose last failure is of this class."},
+    [API_SINCE] = {"{type: integer, format: int64, minimum: 0, maximum: 253402300799999}", "0",
+                   "At or after this time, in ms since 1970: tasks were made, or ended if ended "
+                   "ones are asked for; actions began."},
+    [API_UNTIL] = {"{type: integer, format: int64, minimum: 0, maximum: 253402300799999}",
+                   "253402300799999", "Before this time, as since."},
+    [API_BY] = {"{type: string, minLength: 1, maxLength: 128}", "ann@host",
+                "Actions of this operator."},
 };
 
 static void put_line(struct buf *out, const char *head, const char *text)
@@ -580,6 +617,7 @@ void openapi_put(struct buf *out)
     buf_text_put(out, remark_schemas_text);
     buf_text_put(out, task_request_text);
     buf_text_put(out, operate_text);
+    buf_text_put(out, audit_text);
     buf_text_put(out, task_answer_text);
 }
 

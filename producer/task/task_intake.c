@@ -345,6 +345,35 @@ static enum rc operate(struct task_intake *intake, struct err *err)
     return rc;
 }
 
+static enum rc put_action(void *ctx, const struct retry_action_view *view, struct err *err)
+{
+    struct output *output = ctx;
+
+    (void)err;
+    if (output->rows++ > 0)
+        buf_char(output->body, ',');
+    task_json_put_action(output->body, view);
+    return RC_OK;
+}
+
+static enum rc list_actions(struct task_intake *intake, struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
+    struct output output = {.body = &request->body};
+    bool more = false;
+    int64_t after = 0;
+    enum rc rc;
+
+    buf_reset(&request->body);
+    buf_text_put(&request->body, "{\"actions\":[");
+    rc = store->actions(store->ctx, &request->actions, request->rows_max, put_action, &output,
+                        &more, &after, err);
+    buf_print(&request->body, "],\"more\":%s,\"after\":%" PRId64 "}", more ? "true" : "false",
+              after);
+    return rc;
+}
+
 /* Fails the request but not the role: votes work even if a privilege on the retry queue or one of
  * its tables is missing. */
 static void fail_request(struct task_intake *intake, const struct err *err)
@@ -383,6 +412,9 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     case TASK_INTAKE_OPERATE:
         rc = operate(intake, err);
+        break;
+    case TASK_INTAKE_AUDIT:
+        rc = list_actions(intake, err);
         break;
     }
     *finished = rc != RC_RETRY;

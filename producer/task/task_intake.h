@@ -25,6 +25,7 @@ enum task_intake_kind {
     TASK_INTAKE_LIST,
     TASK_INTAKE_SHOW,
     TASK_INTAKE_OPERATE,
+    TASK_INTAKE_AUDIT,
 };
 
 /* entry.weight is the number of submitted tasks, or 1. After QUEUE_DONE either failed is set and
@@ -38,7 +39,8 @@ struct task_intake_request {
     size_t rows_max;
     struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;
-    struct retry_operation *operation; /* of TASK_INTAKE_OPERATE */
+    struct retry_operation *operation;  /* of TASK_INTAKE_OPERATE */
+    struct retry_action_filter actions; /* of TASK_INTAKE_AUDIT */
     struct buf body; /* the tasks that were found, or what the operation did, as JSON */
     bool failed;
     struct request_fault fault;

@@ -494,3 +494,24 @@ void task_json_put_attempt(struct buf *out, const struct retry_attempt_view *att
     put_text(out, "reason", attempt->reason[0] ? attempt->reason : NULL);
     buf_char(out, '}');
 }
+
+static void put_some_text(struct buf *out, const char *name, const char *text)
+{
+    put_text(out, name, text[0] ? text : NULL);
+}
+
+void task_json_put_action(struct buf *out, const struct retry_action_view *view)
+{
+    buf_text_put(out, "{\"id\":");
+    buf_i64(out, view->id);
+    put_number(out, "at", view->at_ms, true);
+    put_text(out, "by", view->by);
+    put_text(out, "via", view->via);
+    put_text(out, "action", view->action);
+    put_some_text(out, "group", view->group);
+    put_some_text(out, "scene", view->scene);
+    put_some_text(out, "what", view->what);
+    put_some_text(out, "why", view->why);
+    put_number(out, "changed", view->changed, view->changed >= 0);
+    buf_char(out, '}');
+}

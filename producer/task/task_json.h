@@ -13,6 +13,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "outbox/retry/operate.h"
 #include "outbox/retry/retry.h"
 #include "producer/http/request_json.h"
 
@@ -62,6 +63,8 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct req
 /* Appends a task without its closing '}'. whole: with options and parameters, as params if they are
  * JSON, otherwise as paramsBase64. */
 void task_json_put(struct buf *out, const struct retry_view *view, bool whole);
+/* Appends one action of an operator. */
+void task_json_put_action(struct buf *out, const struct retry_action_view *view);
 /* Appends one attempt of a task. */
 void task_json_put_attempt(struct buf *out, const struct retry_attempt_view *attempt);
 

@@ -130,6 +130,60 @@ class Operating(suite.Case):
         self.assertEqual(self.act("x", "cancel", 400)["error"]["code"], "out_of_range")
         self.assertEqual(self.act(queued, "cancel", 400, {"skip": True})["error"]["at"], "/skip")
 
+    def get(self, path, status=200, token=OPERATOR):
+        answer = self.serve.call("GET", path, headers={"Authorization": f"Bearer {token}"})
+        self.assertEqual(answer.status, status, answer.body)
+        return json.loads(answer.body)
+
+    def test_actions_are_listed_page_by_page(self):
+        tasks = [self.task(), self.task()]
+        for task in tasks:
+            self.act(task, "cancel", body={"by": "ann", "reason": "a test"})
+        self.stack.tallybox("retry", "pause", "mail", "--wait", 0)
+        first = self.get("/v1/audit?limit=1")
+        self.assertEqual([(one["what"], one["by"], one["via"], one["why"], one["changed"])
+                          for one in first["actions"]],
+                         [(f"id={tasks[0]}", f"ann ({self.name})", "http", "a test", 1)])
+        self.assertTrue(first["more"])
+        rest = self.get(f"/v1/audit?after={first['after']}")
+        self.assertEqual([(one["action"], one["via"], one["group"], one["scene"])
+                          for one in rest["actions"]],
+                         [("cancel", "http", None, None), ("pause", "shell", "default", "mail")])
+        self.assertFalse(rest["more"])
+        self.assertEqual(len(self.get("/v1/audit?scene=mail")["actions"]), 1)
+        self.assertEqual(len(self.get("/v1/audit?by=ann%20(" + self.name + ")")["actions"]), 2)
+        self.assertEqual(self.get("/v1/audit?until=1000")["actions"], [])
+        for bad in ("limit=0", "limit=201", "scene=a%20b", "since=x", "after=-1"):
+            self.get(f"/v1/audit?{bad}", 400)
+        self.get("/v1/audit", 403, TASKS)
+
+    def test_operators_find_tasks_of_all_groups(self):
+        ours = self.task(task_group="default", biz_no="A-17", reason_class="transient")
+        theirs = self.task(task_group="theirs", origin="relay", handler="kafka", biz_no="A-2")
+        odd = self.task(biz_no="A_%|3", reason_class="ours")
+
+        def ids(query, **more):
+            return [one["id"] for one in self.get(f"/v1/tasks?{query}", **more)["tasks"]]
+
+        self.assertEqual(ids(""), [ours, theirs, odd])
+        self.assertEqual(ids("", token=TASKS), [ours, odd])
+        self.assertEqual(ids("group=theirs"), [theirs])
+        self.assertEqual(self.get(f"/v1/tasks/{theirs}")["group"], "theirs")
+        self.get(f"/v1/tasks/{theirs}", 404, TASKS)
+        self.assertEqual(ids("bizNoPrefix=A-"), [ours, theirs])
+        self.assertEqual(ids("bizNoPrefix=A-", token=TASKS), [ours])
+        self.assertEqual(ids("bizNoPrefix=A_"), [odd])
+        self.assertEqual(ids("bizNoPrefix=A_%25%7C3"), [odd])
+        self.assertEqual(ids("bizNoPrefix=a"), [])
+        self.assertEqual(ids("handler=kafka"), [theirs])
+        self.assertEqual(ids("reasonClass=ours"), [odd])
+        self.assertEqual(ids("since=1000&until=2000"), [])
+        self.assertEqual(ids("since=1000&until=253402300799999&limit=1"), [ours])
+        self.act(ours, "cancel")
+        self.assertEqual(ids("state=cancelled&bizNoPrefix=A"), [ours])
+        for bad in ("bizNoPrefix=", "handler=a%20b", "reasonClass=bad", "since=-1", "until=x"):
+            self.get(f"/v1/tasks?{bad}", 400)
+
     def test_only_operators_act_and_only_if_it_is_on(self):
         task = self.task()
         fault = self.act(task, "cancel", 403, token=TASKS)["error"]

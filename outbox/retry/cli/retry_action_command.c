@@ -473,6 +473,8 @@ static const struct option_entry entries[] = {
      "history, requeue: only tasks with this outcome: done, exhausted, cancelled", NULL},
     {"key", OPTION_TEXT, &words.key, "KEY", "only tasks with this ordering key", NULL},
     {"biz-no", OPTION_TEXT, &words.biz_no, "NUMBER", "only tasks with this business number", NULL},
+    {"biz-no-prefix", OPTION_TEXT, &words.biz_no_prefix, "TEXT",
+     "only tasks whose business number begins with this", NULL},
     {"reason-class", OPTION_TEXT, &words.reason_class, "CLASS",
      "only tasks whose last failure was: transient, refused, ours", NULL},
     {"id", OPTION_NUMBER, &words.id, "ID", "the same as an ID", NULL},

@@ -37,6 +37,7 @@ static void put_what(struct buf *out, const struct retry_request *request)
     put_word(out, "state", words->state);
     put_word(out, "outcome", words->outcome);
     put_word(out, "bizNo", words->biz_no);
+    put_word(out, "bizNoPrefix", words->biz_no_prefix);
     put_word(out, "reasonClass", words->reason_class);
     put_word(out, "since", words->since);
     put_word(out, "until", words->until);

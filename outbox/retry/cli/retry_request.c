@@ -178,7 +178,8 @@ static enum rc check_texts(const struct retry_words *words, struct err *err)
         {"group", words->group, true},     {"scene", words->scene, true},
         {"handler", words->handler, true}, {"reason-class", words->reason_class, true},
         {"outcome", words->outcome, true}, {"key", words->key, false},
-        {"biz-no", words->biz_no, false},  {"reason", words->reason, false},
+        {"biz-no", words->biz_no, false},  {"biz-no-prefix", words->biz_no_prefix, false},
+        {"reason", words->reason, false},
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -231,7 +232,8 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
 static bool has_filter(const struct retry_words *words)
 {
     return words->group || words->scene || words->handler || words->state || words->outcome ||
-           words->key || words->biz_no || words->reason_class || words->since || words->until;
+           words->key || words->biz_no || words->biz_no_prefix || words->reason_class ||
+           words->since || words->until;
 }
 
 /* An option that means nothing with this action is a mistake, not to be passed over. */
@@ -252,6 +254,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"outcome", words->outcome != NULL, ON_HISTORY},
         {"key", words->key != NULL, ON_TASKS},
         {"biz-no", words->biz_no != NULL, ON_TASKS},
+        {"biz-no-prefix", words->biz_no_prefix != NULL, ON_TASKS},
         {"reason-class", words->reason_class != NULL, ON_TASKS},
         {"id", words->id != 0, ON_TASKS},
         {"since", words->since != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
@@ -403,6 +406,7 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
         .handler = words->handler,
         .ordering_key = words->key,
         .biz_no = words->biz_no,
+        .biz_no_prefix = words->biz_no_prefix,
         .reason_class = words->reason_class,
         .outcome = words->outcome,
         .until_ms = INT64_MAX,

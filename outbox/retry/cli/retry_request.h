@@ -55,6 +55,7 @@ struct retry_words {
     const char *outcome;
     const char *key;
     const char *biz_no;
+    const char *biz_no_prefix;
     const char *reason_class;
     const char *since;
     const char *until;

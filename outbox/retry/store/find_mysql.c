@@ -49,6 +49,26 @@ static void put_text_filter(struct search *search, const char *column, const cha
     buf_print(&search->sql, ") = %zu", strlen(text));
 }
 
+/* A range of the index of the column. */
+static void put_prefix(struct search *search, const char *column, const char *prefix)
+{
+    struct buf pattern = {0};
+
+    for (; *prefix; prefix++) {
+        if (*prefix == '%' || *prefix == '_' || *prefix == '|')
+            buf_char(&pattern, '|');
+        buf_char(&pattern, *prefix);
+    }
+    buf_char(&pattern, '%');
+    buf_text_put(&search->sql, "t.");
+    db_put_name(&search->sql, column);
+    buf_text_put(&search->sql, " LIKE ");
+    db_put_text(search->db, &search->sql, buf_text(&pattern), pattern.len);
+    buf_text_put(&search->sql, " ESCAPE '|'");
+    search->sql.failed |= pattern.failed;
+    buf_done(&pattern);
+}
+
 static void put_time_filter(struct search *search, const char *comparison, int64_t ms)
 {
     buf_text_put(&search->sql, " AND t.");
@@ -115,6 +135,10 @@ static void put_filter(struct search *search, int64_t after)
     put_text_filter(search, "handler", filter->handler);
     put_text_filter(search, "ordering_key", filter->ordering_key);
     put_text_filter(search, "biz_no", filter->biz_no);
+    if (filter->biz_no_prefix) {
+        buf_text_put(&search->sql, " AND ");
+        put_prefix(search, "biz_no", filter->biz_no_prefix);
+    }
     put_text_filter(search, "reason_class", filter->reason_class);
     if (search->ended)
         put_text_filter(search, "outcome", filter->outcome);
@@ -225,6 +249,30 @@ static enum rc count_few(struct search *search, bool *few, struct err *err)
     return rc;
 }
 
+static const char *get_biz_index(const struct search *search)
+{
+    return search->ended ? "ix_retry_task_history_biz" : "ix_retry_task_biz";
+}
+
+/* Few rows of a prefix are read by its index and sorted; many are read in windows. */
+static enum rc count_few_of_prefix(struct search *search, bool *few, struct err *err)
+{
+    int64_t count = 0;
+    enum rc rc;
+
+    buf_reset(&search->sql);
+    buf_text_put(&search->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM ");
+    db_put_name(&search->sql, get_table(search));
+    buf_text_put(&search->sql, " t FORCE INDEX (");
+    db_put_name(&search->sql, get_biz_index(search));
+    buf_text_put(&search->sql, ") WHERE ");
+    put_prefix(search, "biz_no", search->filter->biz_no_prefix);
+    buf_text_put(&search->sql, " LIMIT " WINDOW_DIGITS ") few");
+    rc = db_number(search->db, buf_text(&search->sql), &count, NULL, err);
+    *few = count < WINDOW_ROWS;
+    return rc;
+}
+
 /* The last id of the next window; *last: the table ends in it. */
 static enum rc find_window_end(struct search *search, int64_t after, int64_t *id_max, bool *last,
                                struct err *err)
@@ -286,8 +334,14 @@ static enum rc choose_index(struct search *search, const char **index, bool *cho
         return RC_OK;
     }
     if (filter->biz_no) {
-        *index = search->ended ? "ix_retry_task_history_biz" : "ix_retry_task_biz";
+        *index = get_biz_index(search);
         return RC_OK;
+    }
+    if (filter->biz_no_prefix) {
+        rc = count_few_of_prefix(search, &few, err);
+        *chosen = rc == RC_OK && few;
+        *index = get_biz_index(search);
+        return rc;
     }
     if (search->ended && filter->group && filter->scene) {
         *index = "ix_retry_task_history_scene";

@@ -139,3 +139,49 @@ enum rc retry_operate(struct db *db, const struct retry_handlers *handlers,
         read_result(operation, &done, result);
     return rc;
 }
+
+struct action_output {
+    enum rc (*on_action)(void *ctx, const struct retry_action_view *view, struct err *err);
+    void *ctx;
+};
+
+static enum rc show_entry(void *ctx, const struct audit_entry *entry, struct err *err)
+{
+    const struct action_output *output = ctx;
+    const struct retry_action_view view = {
+        .id = entry->id,
+        .at_ms = entry->at_ms,
+        .by = entry->by,
+        .via = entry->via,
+        .action = entry->action,
+        .group = entry->group,
+        .scene = entry->scene,
+        .what = entry->what,
+        .why = entry->why,
+        .changed = entry->changed,
+    };
+
+    return output->on_action(output->ctx, &view, err);
+}
+
+enum rc retry_actions_find(struct db *db, const struct retry_action_filter *filter, size_t rows_max,
+                           enum rc (*on_action)(void *ctx, const struct retry_action_view *view,
+                                                struct err *err),
+                           void *ctx, bool *more, int64_t *after, struct err *err)
+{
+    const struct audit_filter audit = {
+        .by = filter->by,
+        .group = filter->group,
+        .scene = filter->scene,
+        .since_ms = filter->since_ms,
+        .until_ms = filter->until_ms,
+        .after = filter->after,
+    };
+    struct action_output output = {on_action, ctx};
+    struct audit_page page;
+    enum rc rc = audit_mysql_list(db, &audit, rows_max, show_entry, &output, &page, err);
+
+    *more = page.more;
+    *after = page.after;
+    return rc;
+}
