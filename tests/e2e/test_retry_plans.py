@@ -153,6 +153,46 @@ class RetryPlans(retry_store.Case):
         self.assertTrue(looks)
         self.check(looks, 20)
 
+    def list_by(self, *arguments):
+        """The statements on the tables of tasks or of the audit behind a list."""
+        self.edge.take()
+        self.stack.tallybox("retry", *arguments, "--json",
+                            sets={"mysql.host": "127.0.0.1", "mysql.port": self.edge.port})
+        return [sql for sql in self.edge.take()
+                if re.search("FROM `?(retry_task|retry_task_history|retry_audit)`? ", sql)]
+
+    def test_lists_are_read_by_an_index(self):
+        self.stack.sql("UPDATE retry_task SET biz_no = CONCAT('B-', id) WHERE id % 100 = 0")
+        columns = ("id, task_group, scene, handler, ordering_key, biz_no, params_type, state, attempts, "
+                   "next_at, reason_class, reason, owner, epoch, step, created_at, updated_at")
+        self.stack.sql(f"INSERT INTO retry_task_history ({columns}, outcome, ended_at) SELECT {columns}, "
+                       "'done', UTC_TIMESTAMP(3) FROM retry_task")
+        self.stack.sql("ANALYZE TABLE retry_task, retry_task_history")
+        for action, table in (("list", "retry_task"), ("history", "retry_task_history")):
+            with self.subTest(table):
+                statements = self.list_by(action, "--biz-no-prefix", "B-1", "--scene", "a")
+                self.assertEqual(len(statements), 2, statements)
+                for sql in statements:
+                    plan = [row for row in self.explain(sql) if row["table"] == "t"]
+                    self.assertEqual([(row["type"], row["key"]) for row in plan],
+                                     [("range", f"ix_{table}_biz")], sql)
+                    # Few match: not a twentieth of the table is read.
+                    self.assertLessEqual(self.reads(sql), HOT // 20, sql)
+        # A filter without an index of its own reads windows of ids, in their order.
+        for filters in (("--handler", "kafka", "--reason-class", "ours"), ("--since", "1h")):
+            with self.subTest(filters):
+                for sql in self.list_by("list", *filters):
+                    row = self.explain(sql)[0]
+                    self.assertEqual((row["type"], row["key"]), ("range", "PRIMARY"), sql)
+                    self.assertNotRegex(row["Extra"] or "", "filesort|temporary", sql)
+        self.stack.sql("INSERT INTO retry_audit (acted_by, via, action, task_group, scene, what, why) "
+                       "SELECT 'me', 'shell', 'cancel', '', '', '', '' FROM retry_task LIMIT 5000")
+        for sql in self.list_by("audit", "--by", "nobody", "--after", 1):
+            row = self.explain(sql)[0]
+            self.assertEqual((row["type"], row["key"]), ("range", "PRIMARY"), sql)
+            self.assertNotRegex(row["Extra"] or "", "filesort|temporary", sql)
+            self.assertLessEqual(self.reads(sql), 1100, sql)
+
     def test_tasks_that_wait_their_turn_are_not_looked_at_again(self):
         """The key has one that runs; all others are queued with a few claims, and then the class
         costs nothing."""
