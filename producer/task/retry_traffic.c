@@ -14,6 +14,7 @@ static bool is_of_scene(const char *header, const char *group, const char *scene
            strcmp(header + len + 1, scene) == 0;
 }
 
+/* Invariant Q11. */
 bool retry_traffic_refuses(const struct retry_traffic *traffic, const char *group,
                            const char *scene, struct request_fault *fault)
 {

@@ -304,7 +304,7 @@ class RetryRunbook(Runbook):
         for task in tasks:
             self.assertRegex(listed, rf"(?m)^ *{task} .*exhausted")
         self.receive()
-        self.assertIn("2 tasks", self.shell(self.line("tallybox retry requeue"), answer="y\n"))
+        self.assertIn("2 tasks", self.shell(self.line("tallybox retry requeue --outcome"), answer="y\n"))
         suite.wait_for("both to be done", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task_history WHERE outcome = 'done'") == 2)
 

@@ -218,7 +218,7 @@ static void put_callback(struct action_run *action_run, int64_t id)
     buf_text_put(sql, ") ON DUPLICATE KEY UPDATE id = retry_task.id");
 }
 
-/* Makes the callback of a task that is cancelled, in the same transaction. */
+/* Makes the callback of a task that is cancelled. Invariant Q12: in the same transaction. */
 static enum rc call_back(struct action_run *action_run, int64_t id, struct err *err)
 {
     enum rc rc;
