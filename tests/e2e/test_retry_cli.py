@@ -653,6 +653,7 @@ class Audit(RetryCase):
         self.retry("pause", "mail", "--wait", 0)
         self.retry("resume", "mail", "--wait", 0)
         self.retry("scene", "set", "mail", "--wait", 0, "--policy", '{"attempts": 2}')
+        self.retry("scene", "set", "mail", "--policy", '{"atempts": 2}', expect=suite.USAGE)
         rows = self.actions()
         self.assertEqual([(one["action"], one["group"], one["scene"], one["what"], one["why"],
                            one["changed"]) for one in rows], [
@@ -667,7 +668,8 @@ class Audit(RetryCase):
             ("pause", "default", "mail", "", "maintenance", 1),
             ("pause", "default", "mail", "", "", 0),
             ("resume", "default", "mail", "", "", 1),
-            ("scene set", "default", "mail", 'policy={"attempts": 2}', "", 1)])
+            ("scene set", "default", "mail", 'policy={"attempts": 2}', "", 1),
+            ("scene set", "default", "mail", 'policy={"atempts": 2}', "", 0)])
         self.assertEqual({one["via"] for one in rows}, {"shell"})
         self.assertEqual(len({one["by"] for one in rows}), 1)
         text = self.retry("audit").stdout

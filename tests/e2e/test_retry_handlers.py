@@ -100,15 +100,20 @@ class Handlers(suite.Case):
                             json.dumps({"url": self.url("/told")}))
         self.addCleanup(self.stack.sql, "DELETE FROM retry_scene WHERE scene IN ('theirs', 'told')")
         self.stack.sql("INSERT INTO retry_task (scene, handler, params, traceparent) VALUES "
-                       "('theirs', 'http', 'x', %s)", [trace])
+                       "('theirs', 'http', '{\"n\": 1.50}', %s)", [trace])
         # The task and its callback.
         suite.wait_for("the call of the callback", lambda: len(self.peer.asked) >= 2)
         self.wait_gone()
-        (path, first, _), (told, second, _) = self.peer.asked
+        (path, first, _), (told, second, body) = self.peer.asked
         self.assertEqual((path, told), ("/ok", "/told"))
         self.assertNotIn("tallybox-no-retry", first)
         self.assertEqual(second["tallybox-no-retry"], "1")
         self.assertEqual((first["traceparent"], second["traceparent"]), (trace, trace))
+        # The callback carries what the task had and what it got: the peer answers with the body.
+        told = json.loads(body)
+        self.assertEqual((told["outcome"], told["attempts"], told["params"], told["result"]),
+                         ("done", 0, {"n": 1.50}, {"n": 1.50}))
+        self.assertIn(b'"params":{"n": 1.50},"result":{"n": 1.50}', body)
 
     def test_a_downstream_that_says_never_is_believed(self):
         self.task("http", {"url": self.url("/no")})

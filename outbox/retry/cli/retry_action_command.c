@@ -294,11 +294,16 @@ static int run_on_kinds(struct db *db, struct retry_request *request, const char
     enum rc rc =
         retry_request_is_audited(request) ? retry_audit_begin(db, request, by, &err) : RC_OK;
 
+    int code;
+
     if (rc != RC_OK)
         return options_fail(rc, &err);
-    return strncmp(retry_action_name(request->action), "group", strlen("group")) == 0
+    code = strncmp(retry_action_name(request->action), "group", strlen("group")) == 0
                ? retry_group(db, request)
                : retry_scene(db, request);
+    if (code == EXIT_USAGE)
+        retry_audit_end(db, request, false); /* it was refused */
+    return code;
 }
 
 static int run_action(struct db *db, const struct retry_handlers *handlers,
