@@ -30,7 +30,8 @@ static void put_votes_part(struct buf *sql, const struct remark_query *query, co
 {
     const struct remark_place *place = &query->place;
 
-    buf_print(sql, "(SELECT id, %s AS listed FROM remark FORCE INDEX (%s) WHERE item_id = %" PRId64
+    buf_print(sql,
+              "(SELECT id, %s AS listed FROM remark FORCE INDEX (%s) WHERE item_id = %" PRId64
               " AND deleted_at IS NULL",
               votes, index, place->item_id);
     if (place->after)
