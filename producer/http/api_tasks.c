@@ -25,7 +25,7 @@ struct task_call {
     /* Of TASK_INTAKE_LIST: what the filter points to. */
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
-    char handler[RETRY_NAME_BYTES_MAX + 1];
+    char handler[RETRY_HANDLER_BYTES_MAX + 1];
     char biz_no[4 * RETRY_BIZ_NO_CHARS_MAX + 1];
     char biz_no_prefix[4 * RETRY_BIZ_NO_CHARS_MAX + 1];
     struct http_scopes scopes; /* of the token: the groups that it may see */
@@ -211,12 +211,12 @@ static bool read_state(struct task_call *call, const char *text)
 }
 
 /* Copies a query parameter, which the HTTP request owns, to where *out points afterwards. False: it
- * is no name. */
-static bool keep_name(char *place, const char *text, const char **out)
+ * is no name of at most bytes_max bytes. */
+static bool keep_name(char *place, size_t bytes_max, const char *text, const char **out)
 {
     if (!text)
         return true;
-    if (!task_json_is_name(text, RETRY_NAME_BYTES_MAX))
+    if (!task_json_is_name(text, bytes_max))
         return false;
     memcpy(place, text, strlen(text) + 1);
     *out = place;
@@ -280,11 +280,12 @@ static const char *read_filter(struct task_call *call, const char *const *parame
 
     if (parameters[API_STATE] && !read_state(call, parameters[API_STATE]))
         return "state";
-    if (!keep_name(call->group, parameters[API_GROUP], &filter->group))
+    if (!keep_name(call->group, RETRY_NAME_BYTES_MAX, parameters[API_GROUP], &filter->group))
         return "group";
-    if (!keep_name(call->scene, parameters[API_SCENE], &filter->scene))
+    if (!keep_name(call->scene, RETRY_NAME_BYTES_MAX, parameters[API_SCENE], &filter->scene))
         return "scene";
-    if (!keep_name(call->handler, parameters[API_HANDLER], &filter->handler))
+    if (!keep_name(call->handler, RETRY_HANDLER_BYTES_MAX, parameters[API_HANDLER],
+                   &filter->handler))
         return "handler";
     if (!keep_biz_no(call->biz_no, parameters[API_BIZ_NO], &filter->biz_no))
         return "bizNo";
