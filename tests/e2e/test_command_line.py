@@ -76,7 +76,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("retry", "unp"), ["unpark"])
         self.assertEqual(self.complete("retry", "sce"), ["scene"])
         self.assertEqual(self.complete("retry", "--mig"), ["--migrate"])
-        self.assertEqual(self.complete("retry", "list", "--biz"), ["--biz-no"])
+        self.assertEqual(self.complete("retry", "list", "--biz"), ["--biz-no", "--biz-no-prefix"])
         self.assertEqual(self.complete("retry", "list", "--biz-no", ""), [])
         self.assertEqual(self.complete("migrate", "base"), ["baseline"])
         self.assertEqual(self.complete("migrate", "up", "--wi"), ["--with"])
