@@ -209,3 +209,23 @@ size_t list_count(const char *list)
         count++;
     return count;
 }
+
+void json_text_put(struct buf *out, const char *text)
+{
+    buf_char(out, '"');
+    while (*text) {
+        unsigned char byte = (unsigned char)*text;
+        size_t len = utf8_len(text);
+
+        if (len == 0)
+            buf_char(out, '?');
+        else if (byte == '"' || byte == '\\')
+            buf_print(out, "\\%c", byte);
+        else if (byte < 0x20 || byte == 0x7f)
+            buf_print(out, "\\u%04x", (unsigned)byte);
+        else
+            buf_put(out, text, len);
+        text += len > 0 ? len : 1;
+    }
+    buf_char(out, '"');
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Bytes as text: which bytes are UTF-8, bytes as base64 or for a terminal, and lists of words.
- * Pure; any thread. */
+/* Bytes as text: which bytes are UTF-8, bytes as base64, as JSON or for a terminal, and lists of
+ * words. Pure; any thread. */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 
@@ -41,5 +41,8 @@ const char *list_next(const char **rest, char separator, size_t *len);
 /* For a list with commas. No list has the empty word. */
 bool list_has(const char *list, const char *word);
 size_t list_count(const char *list);
+
+/* Appends text as a JSON string; bytes that are not UTF-8 become '?'. */
+void json_text_put(struct buf *out, const char *text);
 
 #endif

@@ -48,32 +48,11 @@ void callback_target_find(const char *policy, const char *field, struct callback
     json_decref(object);
 }
 
-/* A byte that is not UTF-8 becomes '?'. */
-static void put_string(struct buf *out, const char *text)
-{
-    buf_char(out, '"');
-    while (*text) {
-        unsigned char byte = (unsigned char)*text;
-        size_t len = utf8_len(text);
-
-        if (len == 0)
-            buf_char(out, '?');
-        else if (byte == '"' || byte == '\\')
-            buf_print(out, "\\%c", byte);
-        else if (byte < 0x20 || byte == 0x7f)
-            buf_print(out, "\\u%04x", (unsigned)byte);
-        else
-            buf_put(out, text, len);
-        text += len > 0 ? len : 1;
-    }
-    buf_char(out, '"');
-}
-
 static void put_text(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, ",\"%s\":", name);
     if (text)
-        put_string(out, text);
+        json_text_put(out, text);
     else
         buf_text_put(out, "null");
 }

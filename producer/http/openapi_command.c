@@ -2,6 +2,7 @@
 #include "producer/http/openapi_command.h"
 
 #include "common/options.h"
+#include "common/text.h"
 #include "common/trace.h"
 #include "outbox/retry/handler.h"
 #include "producer/http/api_routes.h"
@@ -405,7 +406,7 @@ static const struct {
 static void put_line(struct buf *out, const char *head, const char *text)
 {
     buf_text_put(out, head);
-    request_fault_put_text(out, text);
+    json_text_put(out, text);
     buf_char(out, '\n');
 }
 

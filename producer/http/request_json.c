@@ -84,35 +84,15 @@ void request_fault_at(struct request_fault *fault, const char *at)
     snprintf(fault->at, sizeof(fault->at), "%s", at);
 }
 
-void request_fault_put_text(struct buf *out, const char *text)
-{
-    buf_char(out, '"');
-    while (*text) {
-        unsigned char byte = (unsigned char)*text;
-        size_t len = utf8_len(text);
-
-        if (len == 0)
-            buf_char(out, '?');
-        else if (byte == '"' || byte == '\\')
-            buf_print(out, "\\%c", byte);
-        else if (byte < 0x20 || byte == 0x7f)
-            buf_print(out, "\\u%04x", (unsigned)byte);
-        else
-            buf_put(out, text, len);
-        text += len > 0 ? len : 1;
-    }
-    buf_char(out, '"');
-}
-
 void request_fault_put(struct buf *out, const struct request_fault *fault)
 {
     buf_text_put(out, "{\"error\":{\"code\":\"");
     buf_text_put(out, request_fault_name(fault->code));
     buf_text_put(out, "\",\"message\":");
-    request_fault_put_text(out, fault->message);
+    json_text_put(out, fault->message);
     if (fault->has_at) {
         buf_text_put(out, ",\"at\":");
-        request_fault_put_text(out, fault->at);
+        json_text_put(out, fault->at);
     }
     buf_text_put(out, "}}");
 }

@@ -66,9 +66,6 @@ void request_fault_at(struct request_fault *fault, const char *at);
 /* Appends the JSON above. */
 void request_fault_put(struct buf *out, const struct request_fault *fault);
 
-/* Appends text as a JSON string; bytes that are not UTF-8 become '?'. */
-void request_fault_put_text(struct buf *out, const char *text);
-
 /* Adds the place in a body: "/<index>" in an array, then "/<field>" unless field is NULL. The field
  * may come from a client: it is escaped by the rules of RFC 6901. */
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field);

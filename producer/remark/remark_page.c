@@ -2,7 +2,7 @@
 #include "producer/remark/remark_page.h"
 
 #include "common/id.h"
-#include "producer/http/request_json.h"
+#include "common/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -112,7 +112,7 @@ static void put_text(struct buf *out, const char *head, const char *text)
 {
     buf_text_put(out, head);
     if (text)
-        request_fault_put_text(out, text);
+        json_text_put(out, text);
     else
         buf_text_put(out, "null");
 }

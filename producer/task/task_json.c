@@ -414,7 +414,7 @@ static void put_text(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, ",\"%s\":", name);
     if (text)
-        request_fault_put_text(out, text);
+        json_text_put(out, text);
     else
         buf_text_put(out, "null");
 }
