@@ -137,9 +137,10 @@ static const struct event events[] = {
     {"handler_served", "info", "No task waits for a handler that no process runs any more.", ""},
     {"group_opened", "info", "Tasks of the group run again.", ""},
     {"group_closed", "warn",
-     "Tasks of the group wait: it is disabled or does not exist. While tasks are due, each minute "
-     "`still_waiting what=group`.",
-     "`tallybox retry group set`"},
+     "Tasks of the group wait: it is disabled or does not exist, or refuses their scene, which has "
+     "no "
+     "row. While tasks are due, each minute `still_waiting what=group`.",
+     "`tallybox retry group set`, `tallybox retry scene set`"},
     {"group_refuses", "warn", "The group does not allow these tasks; they fail.",
      "`tallybox retry group set`"},
     {"scene_paused", "info", "An operator paused the scene.", ""},

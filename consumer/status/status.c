@@ -300,6 +300,11 @@ static void check_retry(struct problems *problems)
         add_problem(problems, "retry queue: %" PRId64 " tasks wait for the group %s, which %s",
                     retry->closed[i].tasks, retry->closed[i].group,
                     retry->closed[i].known ? "is disabled" : "does not exist");
+    for (size_t i = 0; i < retry->unconfigured_count; i++)
+        add_problem(problems,
+                    "retry queue: %" PRId64 " tasks wait for a configuration of the scene %s, "
+                    "without which its group refuses them",
+                    retry->unconfigured[i].tasks, retry->unconfigured[i].scene);
     for (size_t i = 0; i < retry->ours_count; i++)
         add_problem(problems,
                     "retry queue: %" PRId64 " tasks of the handler %s fail for a reason of this "

@@ -120,6 +120,11 @@ struct status_retry {
         bool known;                   /* the group is in retry_group */
         int64_t tasks;                /* waiting tasks of the group, among those counted */
     } closed[STATUS_CLOSED_MAX];
+    size_t unconfigured_count;
+    struct {
+        char scene[STATUS_NAME_SIZE]; /* group/scene: it has no row, and its group refuses such */
+        int64_t tasks;                /* waiting tasks of the scene, among those counted */
+    } unconfigured[STATUS_CLOSED_MAX];
     /* Waiting tasks whose last failure is of the class ours: a setting or an account of the
      * installation is wrong. */
     size_t ours_count;

@@ -320,6 +320,31 @@ static void fill_closed(struct side *side, struct status_retry *retry)
     query_part(side, &retry->fault, closed_on_row, retry);
 }
 
+static enum rc unconfigured_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct status_retry *retry = ctx;
+    size_t at = retry->unconfigured_count++;
+
+    (void)err;
+    copy_text(retry->unconfigured[at].scene, sizeof(retry->unconfigured[0].scene), row, 0);
+    retry->unconfigured[at].tasks = db_column_i64(row, 1);
+    return RC_OK;
+}
+
+/* The same of scenes without a row, in groups that refuse them. */
+static void fill_unconfigured(struct side *side, struct status_retry *retry)
+{
+    set_sql(
+        side,
+        "SELECT CONCAT(w.task_group, '/', w.scene), COUNT(*) FROM (SELECT task_group, scene "
+        "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0 AND origin = "
+        "'client'" COUNT_LIMIT ") w JOIN retry_group g ON g.name = w.task_group LEFT JOIN "
+        "retry_scene s ON s.task_group = w.task_group AND s.scene = w.scene WHERE g.enabled = 1 "
+        "AND g.owner = 'client' AND g.init_scene = 'refuse' AND s.scene IS NULL GROUP BY "
+        "w.task_group, w.scene ORDER BY 2 DESC, 1 LIMIT " DIGITS_OF(STATUS_CLOSED_MAX));
+    query_part(side, &retry->fault, unconfigured_on_row, retry);
+}
+
 static enum rc ours_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct status_retry *retry = ctx;
@@ -384,8 +409,9 @@ static void fill_overdue(struct side *side, struct status_retry *retry)
                             "WHERE t.state = 0 "
                             "AND COALESCE(s.paused, 0) = 0 AND NOT (g.name IS NULL AND t.origin = "
                             "'client') AND "
-                            "NOT (COALESCE(g.enabled, 1) = 0 AND g.owner = t.origin)" COUNT_LIMIT
-                            ") due");
+                            "NOT (COALESCE(g.enabled, 1) = 0 AND g.owner = t.origin) AND NOT "
+                            "(g.init_scene = 'refuse' AND s.scene IS NULL AND g.owner = 'client' "
+                            "AND t.origin = 'client' AND g.name IS NOT NULL)" COUNT_LIMIT ") due");
     query_part(side, &retry->fault, overdue_on_row, retry);
 }
 
@@ -416,6 +442,7 @@ static void fill_retry(struct side *side, struct status_retry *retry)
     fill_overdue(side, retry);
     fill_unserved(side, retry);
     fill_closed(side, retry);
+    fill_unconfigured(side, retry);
     fill_failures(side, retry);
 }
 

@@ -361,6 +361,11 @@ static void put_retry(const struct status *status, struct buf *out)
                  plus_if_capped(retry->closed[i].tasks), retry->closed[i].group,
                  retry->closed[i].known ? "is disabled: tallybox retry group enable"
                                         : "does not exist: tallybox retry group set");
+    for (size_t i = 0; i < retry->unconfigured_count; i++)
+        put_line(out,
+                 "%" PRId64 "%s wait for a configuration of the scene %s: tallybox retry scene set",
+                 retry->unconfigured[i].tasks, plus_if_capped(retry->unconfigured[i].tasks),
+                 retry->unconfigured[i].scene);
     for (size_t i = 0; i < retry->ours_count; i++)
         put_line(out,
                  "%" PRId64 "%s of the handler %s fail for a reason of this installation: %s: "
@@ -699,6 +704,7 @@ static json_t *retry_json(const struct status *status)
     json_t *paused = json_array();
     json_t *unserved = json_object();
     json_t *closed = json_object();
+    json_t *unconfigured = json_object();
     json_t *ours = json_array();
 
     for (size_t i = 0; i < STATUS_TASK_STATES; i++)
@@ -711,16 +717,20 @@ static json_t *retry_json(const struct status *status)
     for (size_t i = 0; i < one->closed_count; i++)
         json_object_set_new(closed, one->closed[i].group,
                             json_integer((json_int_t)one->closed[i].tasks));
+    for (size_t i = 0; i < one->unconfigured_count; i++)
+        json_object_set_new(unconfigured, one->unconfigured[i].scene,
+                            json_integer((json_int_t)one->unconfigured[i].tasks));
     for (size_t i = 0; i < one->ours_count; i++)
         append_json(&ours, json_pack("{s:s, s:s, s:I}", "handler", one->ours[i].handler, "reason",
                                      one->ours[i].reason, "tasks", (json_int_t)one->ours[i].tasks));
     return json_pack(
-        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "error",
+        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "error",
         fault_json(&one->fault), "tasks", tasks, "tasks_max", STATUS_COUNT_MAX, "oldest_due_age_ms",
         one->tasks[0] > 0 ? json_integer((json_int_t)one->due_ms) : json_null(), "overdue_ms",
         number_json(one->overdue_ms), "paused_scenes", paused, "unserved_handlers", unserved,
-        "closed_groups", closed, "failing_ours", ours, "exhausted_day", (json_int_t)one->exhausted,
-        "instances", (json_int_t)one->instances, "scenes_isolated", one->threads > 1);
+        "closed_groups", closed, "unconfigured_scenes", unconfigured, "failing_ours", ours,
+        "exhausted_day", (json_int_t)one->exhausted, "instances", (json_int_t)one->instances,
+        "scenes_isolated", one->threads > 1);
 }
 
 /* One line instead of the same one in the section of each part. */

@@ -122,14 +122,14 @@ static enum rc on_group(void *ctx, const struct retry_group *group, struct err *
     return groups_take(ctx, group, err);
 }
 
-static enum rc read_groups(struct dispatcher *dispatcher, bool *changed, struct err *err)
+static enum rc read_groups(struct dispatcher *dispatcher, struct err *err)
 {
     enum rc rc;
 
     groups_begin(&dispatcher->groups);
     rc = dispatcher->store.groups(dispatcher->store.ctx, on_group, &dispatcher->groups, err);
-    if (rc == RC_OK)
-        *changed = groups_end(&dispatcher->groups);
+    if (rc == RC_OK && groups_end(&dispatcher->groups))
+        dispatcher->groups_changed = true;
     return rc;
 }
 
@@ -141,7 +141,6 @@ static void read_scenes(struct dispatcher *dispatcher, int64_t now_ms)
     struct err err = {0};
     struct scene_reading reading = {dispatcher, RC_OK, &err};
     struct scene_change change = {0};
-    bool groups_changed = false;
     enum rc rc;
 
     if (now_ms < dispatcher->calls.at_ms[POOL_SCENES])
@@ -154,12 +153,13 @@ static void read_scenes(struct dispatcher *dispatcher, int64_t now_ms)
     if (rc == RC_OK)
         rc = reading.rc;
     if (rc == RC_OK)
-        rc = scenes_end(&dispatcher->scenes, &err);
+        rc = read_groups(dispatcher, &err);
     if (rc == RC_OK)
-        rc = read_groups(dispatcher, &groups_changed, &err);
+        rc = scenes_end(&dispatcher->scenes, &err);
     dispatcher->scenes_read = rc == RC_OK;
     if (rc == RC_OK) {
-        recall_queued(dispatcher, groups_changed, now_ms);
+        recall_queued(dispatcher, dispatcher->groups_changed, now_ms);
+        dispatcher->groups_changed = false;
         rc = record_change(dispatcher, &change, &err);
     }
     if (rc == RC_OK) {
@@ -634,7 +634,7 @@ static void on_depth(void *ctx, const struct task_depth *depth)
         scene ? scene->metrics : retry_metrics_of(depth->class->group, depth->class->scene);
     bool served = scenes_serve(&dispatcher->scenes, depth->class->handler);
     struct err err;
-    bool closed = groups_are_closed(&dispatcher->groups, depth->class, &err);
+    bool closed = groups_are_closed(&dispatcher->groups, depth->class, scene, &err);
 
     retry_depths_add(metrics, depth->state, depth->count, depth->oldest_ms,
                      scene ? scene->policy.pending_max : 0, served, closed);
@@ -778,7 +778,7 @@ enum rc dispatcher_init(struct dispatcher *dispatcher, struct pool *pool,
     dispatcher->store = *store;
     dispatcher->rng = seed;
     dispatcher->inline_worker.pool = pool;
-    scenes_init(&dispatcher->scenes, pool);
+    scenes_init(&dispatcher->scenes, pool, &dispatcher->groups);
     pool_calls_init(&dispatcher->calls, pool, &dispatcher->rng);
     rc = task_slots_init(&dispatcher->slots, pool, &dispatcher->groups, err);
     if (rc == RC_OK)

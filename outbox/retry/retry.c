@@ -108,16 +108,34 @@ static bool is_name(const char *name, const char *what, struct err *err)
     return false;
 }
 
+const char *retry_group_init_policy(const struct retry_group *group)
+{
+    const char *text = group && group->owner == OWNER_CLIENT ? group->init_scene : "";
+
+    if (!*text || strcmp(text, RETRY_INIT_STANDARD) == 0 || strcmp(text, RETRY_INIT_REFUSE) == 0)
+        return NULL;
+    return text;
+}
+
+bool retry_group_refuses_unknown(const struct retry_group *group)
+{
+    return group->owner == OWNER_CLIENT && strcmp(group->init_scene, RETRY_INIT_REFUSE) == 0;
+}
+
 enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
-                                       enum retry_owner origin, const char *scene,
-                                       const char *handler, struct err *err)
+                                       enum retry_owner origin,
+                                       const struct retry_scene_name *scene, const char *handler,
+                                       struct err *err)
 {
     if (origin != OWNER_CLIENT)
         return decide_own(group, origin, err);
-    if (!is_name(name, "group", err) || !is_name(scene, "scene", err))
+    if (!is_name(name, "group", err) || !is_name(scene->name, "scene", err))
         return GROUP_REFUSES;
     if (!group) {
-        err_set(err, "there is no group %.64s: `tallybox retry group set` creates one", name);
+        err_fail(err, RC_REJECT, RETRY_NOT_CONFIGURED,
+                 "no group configuration found: there is no group %.64s, `tallybox retry group set "
+                 "%.64s` creates one",
+                 name, name);
         return GROUP_CLOSED;
     }
     if (group->owner != OWNER_CLIENT) {
@@ -128,13 +146,21 @@ enum group_decision retry_group_decide(const struct retry_group *group, const ch
         err_set(err, "group %s is disabled", group->name);
         return GROUP_CLOSED;
     }
-    if (!retry_list_allows(group->scenes, scene)) {
-        err_set(err, "group %s does not allow the scene %.64s", group->name, scene);
+    if (!retry_list_allows(group->scenes, scene->name)) {
+        err_set(err, "group %s does not allow the scene %.64s", group->name, scene->name);
         return GROUP_REFUSES;
     }
     if (!retry_list_allows(group->handlers, handler)) {
         err_set(err, "group %s does not allow the handler %.32s", group->name, handler);
         return GROUP_REFUSES;
+    }
+    if (!scene->configured && retry_group_refuses_unknown(group)) {
+        err_fail(
+            err, RC_REJECT, RETRY_NOT_CONFIGURED,
+            "no scene configuration found: group %s refuses the unknown scene %.64s, `tallybox "
+            "retry scene set %.64s --group %s` creates it",
+            group->name, scene->name, scene->name, group->name);
+        return GROUP_CLOSED;
     }
     return GROUP_OPEN;
 }
@@ -194,23 +220,24 @@ static char *merge_options(const char *below, const char *above)
 }
 
 static enum rc check_by_group(const struct retry_handlers *handlers, const struct retry_job *job,
-                              const char *handler_name, const struct retry_group *group,
+                              const char *handler_name, const struct retry_check_scene *scene,
                               struct err *err)
 {
+    const struct retry_scene_name name = {job->scene, scene->configured};
     enum rc rc = RC_REJECT;
 
-    if (retry_group_decide(group, job->group, OWNER_CLIENT, job->scene, handler_name, err) ==
+    err->code = 0;
+    if (retry_group_decide(scene->group, job->group, OWNER_CLIENT, &name, handler_name, err) ==
         GROUP_OPEN)
-        rc = retry_group_check(group, handlers, retry_find_handler(handlers, handler_name), job,
-                               err);
-    if (rc == RC_REJECT)
+        rc = retry_group_check(scene->group, handlers, retry_find_handler(handlers, handler_name),
+                               job, err);
+    if (rc == RC_REJECT && err->code != RETRY_NOT_CONFIGURED)
         err->code = RETRY_NOT_ALLOWED;
     return rc;
 }
 
 enum rc retry_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
-                    enum retry_owner origin, const struct retry_group *group,
-                    const char *scene_options, struct err *err)
+                    enum retry_owner origin, const struct retry_check_scene *scene, struct err *err)
 {
     const struct retry_handler *handler = retry_find_handler(handlers, task->handler);
     struct retry_job job = {
@@ -224,14 +251,14 @@ enum rc retry_check(const struct retry_handlers *handlers, const struct retry_ne
         .params_type = task->params_type ? task->params_type : "application/json",
         .attempt = 1,
     };
-    char *options = merge_options(scene_options, task->options);
+    char *options = merge_options(scene->options, task->options);
     enum rc rc = RC_OK;
 
     if (!options)
         return err_fail(err, RC_FATAL, 0, "no memory to check a task");
     job.options = options;
     if (origin == OWNER_CLIENT)
-        rc = check_by_group(handlers, &job, task->handler, group, err);
+        rc = check_by_group(handlers, &job, task->handler, scene, err);
     if (rc == RC_OK && handler && handler->check)
         rc = handler->check(handlers, &job, err);
     free(options);

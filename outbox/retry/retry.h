@@ -190,9 +190,12 @@ enum rc retry_attempts(struct db *db, int64_t task_id,
 struct retry_room {
     int64_t limit;   /* tasks that may wait, by its policy; 0: any number */
     int64_t pending; /* tasks of it, counted no further than the limit, where there is one */
+    bool configured; /* the scene has a row */
+    bool paused;
 };
 
-/* Counts the tasks of these handlers. options: the scene's are appended, when there are some. */
+/* Counts the tasks of these handlers. options: the scene's are appended, when there are some. A
+ * scene without a row has the limit of its group's init_scene. */
 enum rc retry_room(struct db *db, const char *group, const char *scene, const char *const *handlers,
                    size_t handler_count, struct retry_room *room, struct buf *options,
                    struct err *err);
@@ -206,6 +209,13 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
 #define RETRY_GROUPS_MAX 1024
 #define RETRY_GROUP_HANDLERS_SIZE 256 /* with the zero byte, as the columns are long */
 #define RETRY_GROUP_LIST_SIZE 1001
+#define RETRY_GROUP_INIT_SIZE 4001
+#define RETRY_GROUP_DESCRIPTION_CHARS_MAX 255
+#define RETRY_GROUP_DESCRIPTION_SIZE (4 * RETRY_GROUP_DESCRIPTION_CHARS_MAX + 1)
+
+/* Words of init_scene; any other text is a policy. */
+#define RETRY_INIT_STANDARD "standard"
+#define RETRY_INIT_REFUSE "refuse"
 
 struct retry_handler;
 struct retry_handlers;
@@ -218,7 +228,19 @@ struct retry_group {
     char handlers[RETRY_GROUP_HANDLERS_SIZE];
     char scenes[RETRY_GROUP_LIST_SIZE];
     char topics[RETRY_GROUP_LIST_SIZE]; /* of the handler kafka */
+    /* What a scene without a row has: "standard" or "", the default policy; "refuse", no task; or a
+     * policy. */
+    char init_scene[RETRY_GROUP_INIT_SIZE];
+    char description[RETRY_GROUP_DESCRIPTION_SIZE];
+    int64_t version;
 };
+
+/* The policy of the group's scenes that have no row; NULL: the default policy, also for the group
+ * of a role and for group NULL. */
+const char *retry_group_init_policy(const struct retry_group *group);
+
+/* Returns whether tasks of a scene without a row do not run. */
+bool retry_group_refuses_unknown(const struct retry_group *group);
 
 bool retry_list_allows(const char *list, const char *name);
 
@@ -228,17 +250,28 @@ enum rc retry_list_check(const char *list, size_t size, const char *what, struct
 
 enum group_decision {
     GROUP_OPEN,    /* the task may run */
-    GROUP_CLOSED,  /* it waits: there is no such group, or it is disabled */
+    GROUP_CLOSED,  /* it waits: the group is unknown or disabled, or refuses unknown scenes */
     GROUP_REFUSES, /* the group's tasks may not do this */
+};
+
+/* err->code of a task whose group, or whose scene in a group that refuses unknown ones, has no
+ * row. */
+#define RETRY_NOT_CONFIGURED 422
+
+/* A scene of a task, and whether it has a row. */
+struct retry_scene_name {
+    const char *name;
+    bool configured;
 };
 
 /* Decides whether tasks of this origin, scene and handler may run. group NULL: the group has no
  * row. Tasks of the relay and the consumer need no row: only their accounts may write such an
  * origin. A client's task whose group or scene is not a name is refused. Unless the result is
- * GROUP_OPEN, err gives the reason. */
+ * GROUP_OPEN, err gives the reason, with the code RETRY_NOT_CONFIGURED if a row is missing. */
 enum group_decision retry_group_decide(const struct retry_group *group, const char *name,
-                                       enum retry_owner origin, const char *scene,
-                                       const char *handler, struct err *err);
+                                       enum retry_owner origin,
+                                       const struct retry_scene_name *scene, const char *handler,
+                                       struct err *err);
 
 /* Checks that the group allows each handler and topic that this client's task would use, also in
  * its steps. handler: the job's handler; NULL: it does not run here, and only its name is checked.
@@ -251,16 +284,24 @@ enum rc retry_group_check(const struct retry_group *group, const struct retry_ha
 const struct retry_handler *retry_find_handler(const struct retry_handlers *handlers,
                                                const char *name);
 
-/* err->code of retry_check() if the group does not allow the task. */
+/* err->code of retry_check() if the group exists and does not allow the task. */
 #define RETRY_NOT_ALLOWED 403
 
+/* What retry_check() must know of a task's scene. */
+struct retry_check_scene {
+    const struct retry_group *group; /* NULL: it has no row */
+    const char *options;             /* a JSON object or "" */
+    bool configured;                 /* the scene has a row */
+};
+
 /* Checks whether a task could run as it is: whether its handler accepts its options and parameters
- * and, for a client's task, whether its group allows its effects. scene_options: those of its
- * scene, a JSON object or ""; the task's own options override them. A handler that is not in
- * handlers checks nothing. RC_REJECT: err names the fault. RC_FATAL: no memory. */
+ * and, for a client's task, whether its group allows its effects. The task's own options override
+ * those of its scene. A handler that is not in handlers checks nothing. RC_REJECT: err names the
+ * fault; its code is RETRY_NOT_ALLOWED or RETRY_NOT_CONFIGURED if the group does not take it.
+ * RC_FATAL: no memory. */
 enum rc retry_check(const struct retry_handlers *handlers, const struct retry_new_task *task,
-                    enum retry_owner origin, const struct retry_group *group,
-                    const char *scene_options, struct err *err);
+                    enum retry_owner origin, const struct retry_check_scene *scene,
+                    struct err *err);
 
 typedef enum rc (*retry_on_group)(void *ctx, const struct retry_group *group, struct err *err);
 
@@ -269,11 +310,20 @@ typedef enum rc (*retry_on_group)(void *ctx, const struct retry_group *group, st
 enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_group, void *ctx,
                          struct err *err);
 
-/* Makes a group of clients, or changes one; a list that is NULL stays as it is, and is empty in a
- * new group, but for scenes, which are all there. Doing it twice is harmless. *changed: it was
- * otherwise before. RC_REJECT: the group is not the clients'. */
-enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
-                        const char *topics, bool *changed, struct err *err);
+/* New values of a group; NULL leaves a value as it is. */
+struct retry_group_values {
+    const char *handlers;
+    const char *scenes;
+    const char *topics;
+    const char *init_scene; /* the caller has checked it */
+    const char *description;
+};
+
+/* Makes a group of clients, or changes one; in a new group a list that is not given is empty, but
+ * for scenes, which are all there. Doing it twice is harmless. *changed: it was otherwise before.
+ * RC_REJECT: the group is not the clients'. */
+enum rc retry_group_set(struct db *db, const char *name, const struct retry_group_values *values,
+                        bool *changed, struct err *err);
 
 /* RC_REJECT: there is no such group. */
 enum rc retry_group_enable(struct db *db, const char *name, bool enabled, bool *changed,

@@ -17,10 +17,10 @@ struct metric retry_lost = {.name = "tallybox_retry_lost_leases_total",
 struct metric retry_in_flight = {.name = "tallybox_retry_inflight_tasks",
                                  .kind = METRIC_GAUGE,
                                  .help = "Tasks claimed and not yet written back."};
-struct metric retry_invalid_scenes = {
-    .name = "tallybox_retry_invalid_scenes",
-    .kind = METRIC_GAUGE,
-    .help = "Rows of retry_scene with an invalid policy or options; their scenes are paused."};
+struct metric retry_invalid_scenes = {.name = "tallybox_retry_invalid_scenes",
+                                      .kind = METRIC_GAUGE,
+                                      .help = "Scenes with an invalid policy or options, of their "
+                                              "own or of their group; they are paused."};
 
 struct metric retry_breakers_open = {
     .name = "tallybox_retry_breakers_open",
@@ -56,7 +56,7 @@ static const struct kind kinds[] = {
     {AT(no_handler), "tallybox_retry_unknown_handler_tasks", METRIC_GAUGE,
      "Waiting tasks whose handler no live process runs."},
     {AT(group_closed), "tallybox_retry_group_closed_tasks", METRIC_GAUGE,
-     "Waiting tasks whose group is unknown or disabled."},
+     "Waiting tasks whose group is unknown or disabled, or refuses their scene."},
     {AT(paused), "tallybox_retry_paused", METRIC_GAUGE,
      "1 while the scene is paused or its row is invalid."},
 };

@@ -51,7 +51,8 @@ static bool group_is_same(const struct retry_group *one, const struct retry_grou
 {
     return strcmp(one->name, other->name) == 0 && one->owner == other->owner &&
            one->enabled == other->enabled && strcmp(one->handlers, other->handlers) == 0 &&
-           strcmp(one->scenes, other->scenes) == 0 && strcmp(one->topics, other->topics) == 0;
+           strcmp(one->scenes, other->scenes) == 0 && strcmp(one->topics, other->topics) == 0 &&
+           strcmp(one->init_scene, other->init_scene) == 0;
 }
 
 bool groups_end(struct groups *groups)
@@ -96,8 +97,9 @@ static enum group_decision decide_kind(const struct groups *groups, const struct
                                        struct err *err)
 {
     const char *name = kind->scene->group;
+    const struct retry_scene_name scene = {kind->scene->name, kind->scene->has_row};
 
-    return retry_group_decide(find_group(groups, name), name, kind->origin, kind->scene->name,
+    return retry_group_decide(find_group(groups, name), name, kind->origin, &scene,
                               kind->handler_name, err);
 }
 
@@ -118,10 +120,13 @@ void groups_update_kind(const struct groups *groups, struct kind *kind)
                   kind->handler_name, decision == GROUP_CLOSED ? "wait" : "refused");
 }
 
-bool groups_are_closed(const struct groups *groups, const struct task_class *class, struct err *err)
+bool groups_are_closed(const struct groups *groups, const struct task_class *class,
+                       const struct scene *scene, struct err *err)
 {
-    return retry_group_decide(find_group(groups, class->group), class->group, class->origin,
-                              class->scene, class->handler, err) == GROUP_CLOSED;
+    const struct retry_scene_name name = {class->scene, scene && scene->has_row};
+
+    return retry_group_decide(find_group(groups, class->group), class->group, class->origin, &name,
+                              class->handler, err) == GROUP_CLOSED;
 }
 
 enum rc groups_check(const struct groups *groups, const struct kind *kind,
@@ -139,10 +144,11 @@ enum rc groups_check(const struct groups *groups, const struct kind *kind,
 #define TASK_BYTES_GUESS 4096
 #define PART_MS 60000
 
-void scenes_init(struct scenes *scenes, const struct pool *pool)
+void scenes_init(struct scenes *scenes, const struct pool *pool, const struct groups *groups)
 {
     memset(scenes, 0, sizeof(*scenes));
     scenes->pool = pool;
+    scenes->groups = groups;
 }
 
 static void free_scene(struct scene *scene)
@@ -268,6 +274,47 @@ static enum rc set_default_policy(struct scene *scene, struct err *err)
     return rc;
 }
 
+static void set_fault(struct scene *scene, const struct err *err)
+{
+    if (err)
+        log_error(LOG_ERROR, "scene_invalid", err, "group=%s scene=%s", scene->group, scene->name);
+    else if (scene->faulty)
+        log_event(LOG_INFO, "scene_valid", "group=%s scene=%s", scene->group, scene->name);
+    scene->faulty = err != NULL;
+}
+
+/* Gives a scene without a row the policy of its group, unless it has that already. RC_FATAL: no
+ * memory. */
+static enum rc init_by_group(const struct scenes *scenes, struct scene *scene, struct err *err)
+{
+    const struct retry_group *group = find_group(scenes->groups, scene->group);
+    const char *json = retry_group_init_policy(group);
+    uint64_t hash = hash_text(HASH_START, json);
+    struct err fault = {0};
+    struct policy policy;
+    enum rc rc;
+
+    scene->version = group ? -group->version : 0;
+    if (scene->has_init && scene->row_hash == hash)
+        return RC_OK;
+    if (!json) {
+        rc = set_default_policy(scene, &fault);
+    } else {
+        rc = policy_parse(&policy, json, strlen(json), &fault);
+        if (rc == RC_OK)
+            set_policy(scene, &policy);
+    }
+    if (rc == RC_FATAL)
+        return err_fail(err, rc, 0, "%s", fault.text);
+    if (rc != RC_OK)
+        err_wrap(&fault, "init_scene of group %s", scene->group);
+    if (rc != RC_OK || scene->faulty)
+        set_fault(scene, rc == RC_OK ? NULL : &fault);
+    scene->has_init = true;
+    scene->row_hash = hash;
+    return RC_OK;
+}
+
 struct scene *scenes_find(const struct scenes *scenes, const char *group, const char *name)
 {
     struct scene *scene = scenes->chains[find_scene_chain(group, name)];
@@ -293,11 +340,11 @@ static struct scene *make_scene(struct scenes *scenes, const char *group, const 
     memcpy(scene->name, name, strlen(name));
     scene->bucket_seen_ms = now_ms;
     fair_scene_init(&scene->fair);
-    if (set_default_policy(scene, NULL) != RC_OK) {
+    scene->metrics = retry_metrics_of(group, name);
+    if (set_default_policy(scene, NULL) != RC_OK || init_by_group(scenes, scene, NULL) != RC_OK) {
         free_scene(scene);
         return NULL;
     }
-    scene->metrics = retry_metrics_of(group, name);
     scene->next = *chain;
     *chain = scene;
     scenes->count++;
@@ -383,15 +430,6 @@ static void set_paused(struct scene *scene, bool paused)
     scene->paused = paused;
 }
 
-static void set_fault(struct scene *scene, const struct err *err)
-{
-    if (err)
-        log_error(LOG_ERROR, "scene_invalid", err, "group=%s scene=%s", scene->group, scene->name);
-    else if (scene->faulty)
-        log_event(LOG_INFO, "scene_valid", "group=%s scene=%s", scene->group, scene->name);
-    scene->faulty = err != NULL;
-}
-
 /* A row that is not read may pause its scene, so a reading that cannot hold all rows fails. */
 static enum rc count_row(struct scenes *scenes, struct err *err)
 {
@@ -427,27 +465,23 @@ enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct e
         set_fault(scene, rc == RC_OK ? NULL : &fault);
     set_paused(scene, row->paused);
     scene->has_row = true;
+    scene->has_init = false;
     scene->row_hash = hash;
     scene->version = row->version;
     scene->pass = scenes->pass;
     return RC_OK;
 }
 
-/* The row was deleted: the default policy holds again. */
-static enum rc reset_scene(struct scene *scene, struct err *err)
+/* The row was deleted: the policy of the group holds again. */
+static enum rc reset_scene(const struct scenes *scenes, struct scene *scene, struct err *err)
 {
-    enum rc rc = set_default_policy(scene, err);
+    enum rc rc = set_options(scene, NULL, err);
 
-    if (rc == RC_OK)
-        rc = set_options(scene, NULL, err);
     if (rc != RC_OK)
         return rc;
-    if (scene->faulty)
-        set_fault(scene, NULL);
     set_paused(scene, false);
     scene->has_row = false;
-    scene->version = 0;
-    return RC_OK;
+    return init_by_group(scenes, scene, err);
 }
 
 enum rc scenes_end(struct scenes *scenes, struct err *err)
@@ -458,7 +492,9 @@ enum rc scenes_end(struct scenes *scenes, struct err *err)
     for (size_t i = 0; i < SCENES_CHAINS; i++) {
         for (struct scene *scene = scenes->chains[i]; scene && rc == RC_OK; scene = scene->next) {
             if (scene->has_row && scene->pass != scenes->pass)
-                rc = reset_scene(scene, err);
+                rc = reset_scene(scenes, scene, err);
+            else if (!scene->has_row)
+                rc = init_by_group(scenes, scene, err);
             scene->stale = false;
             scenes->faulty += scene->faulty;
             metric_set(&scene->metrics->paused, scene->paused || scene->faulty);

@@ -2,9 +2,10 @@
 /* What the dispatcher knows of scenes, kinds and groups of tasks: the policy, options and rate of
  * each scene; for each kind (a handler in a scene) whether this process runs it, and whether its
  * tasks run, wait because their group is unknown or disabled, or are refused because their group
- * does not allow them (outbox/retry/retry.h has the rules). A scene without a
- * row has the default policy. A scene whose row cannot be parsed is paused and keeps its previous
- * policy for the tasks in flight. Only the dispatcher's thread calls these functions. */
+ * does not allow them (outbox/retry/retry.h has the rules). A scene without a row has the policy
+ * that its group names, or the default one. A scene whose policy cannot be parsed is paused and
+ * keeps its previous one for the tasks in flight. Only the dispatcher's thread calls these
+ * functions. */
 #ifndef OUTBOX_RETRY_SCENES_H
 #define OUTBOX_RETRY_SCENES_H
 
@@ -35,7 +36,8 @@ struct scene {
     char name[TASK_NAME_SIZE];
     bool has_row;
     uint64_t row_hash;
-    int64_t version; /* of its row; 0: it has none */
+    int64_t version; /* of its row; without one that of its group, below 0; 0: neither has one */
+    bool has_init;   /* it has no row, and its policy is that of its group */
     bool stale;      /* a claim found another version: nothing is claimed before the next reading */
     uint64_t pass;   /* of scenes_begin() in which its row was seen */
     bool paused;
@@ -80,8 +82,11 @@ struct scenes_served {
     size_t count;
 };
 
+struct groups;
+
 struct scenes {
     const struct pool *pool;
+    const struct groups *groups;
     struct scene *chains[SCENES_CHAINS];
     struct kind *kind_chains[SCENES_CHAINS];
     size_t count;
@@ -95,10 +100,12 @@ struct scenes {
     struct scenes_served served; /* by live processes */
 };
 
-void scenes_init(struct scenes *scenes, const struct pool *pool);
+/* Borrows pool and groups. */
+void scenes_init(struct scenes *scenes, const struct pool *pool, const struct groups *groups);
 void scenes_done(struct scenes *scenes);
 
-/* A reading of retry_scene: begin, each row, end. RC_FATAL: no memory, or more than
+/* A reading of retry_scene: begin, each row, end. scenes_end() gives the scenes without a row the
+ * policies of their groups, so the groups are read before it. RC_FATAL: no memory, or more than
  * RETRY_SCENES_MAX rows; the caller claims nothing until a reading succeeds. */
 void scenes_begin(struct scenes *scenes);
 enum rc scenes_take(struct scenes *scenes, const struct scene_row *row, struct err *err);
@@ -153,9 +160,10 @@ bool groups_end(struct groups *groups);
 /* Updates kind->group_decision and logs a change. */
 void groups_update_kind(const struct groups *groups, struct kind *kind);
 
-/* Returns whether the tasks of this class wait for their group; err gives the reason then. */
+/* Returns whether the tasks of this class wait for their group; err gives the reason then. scene:
+ * its scene, or NULL if none is known. */
 bool groups_are_closed(const struct groups *groups, const struct task_class *class,
-                       struct err *err);
+                       const struct scene *scene, struct err *err);
 
 /* Checks whether a claimed task of the kind may run. RC_REJECT: err names what its group does not
  * allow, as the reason of a failed attempt. RC_RETRY: its group was closed since the claim.

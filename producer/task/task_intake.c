@@ -2,6 +2,7 @@
 #include "producer/task/task_intake.h"
 
 #include "common/log.h"
+#include "common/text.h"
 #include "outbox/retry/handler.h"
 #include "producer/serve_metrics.h"
 #include "producer/worker.h"
@@ -118,9 +119,13 @@ static void refuse_item(struct task_intake_request *request, size_t index,
 static enum rc check_by_scene(struct task_intake *intake, const struct task_item *item,
                               struct cached_scene *scene, struct err *fault)
 {
-    return retry_check(intake->config.handlers, &item->task, OWNER_CLIENT,
-                       scene->has_group ? &scene->group_row : NULL, buf_text(&scene->options),
-                       fault);
+    const struct retry_check_scene check = {
+        .group = scene->has_group ? &scene->group_row : NULL,
+        .options = buf_text(&scene->options),
+        .configured = scene->room.configured,
+    };
+
+    return retry_check(intake->config.handlers, &item->task, OWNER_CLIENT, &check, fault);
 }
 
 /* Reads a scene again before its time has passed. Its count still has the tasks of this request
@@ -223,7 +228,23 @@ struct output {
     size_t rows;
     bool whole;
     bool parked;
+    /* Of a whole task. */
+    bool waits;
+    enum retry_owner origin;
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char scene[RETRY_NAME_BYTES_MAX + 1];
+    char handler[RETRY_HANDLER_BYTES_MAX + 1];
 };
+
+static void note_whole(struct output *output, const struct retry_view *view)
+{
+    output->waits = !view->outcome && view->state == TASK_WAITING;
+    if (!retry_owner_read(view->origin, strlen(view->origin), &output->origin))
+        output->origin = OWNER_UNKNOWN;
+    snprintf(output->group, sizeof(output->group), "%s", view->group);
+    snprintf(output->scene, sizeof(output->scene), "%s", view->scene);
+    snprintf(output->handler, sizeof(output->handler), "%s", view->handler);
+}
 
 static enum rc put_view(void *ctx, const struct retry_view *view, struct err *err)
 {
@@ -237,6 +258,8 @@ static enum rc put_view(void *ctx, const struct retry_view *view, struct err *er
     if (output->rows++ > 0)
         buf_char(output->body, ',');
     task_json_put(output->body, view, output->whole);
+    if (output->whole)
+        note_whole(output, view);
     if (output->whole)
         buf_text_put(output->body, output->parked ? ",\"parked\":true" : ",\"parked\":false");
     else
@@ -252,6 +275,42 @@ static enum rc put_attempt(void *ctx, const struct retry_attempt_view *attempt, 
     if (output->rows++ > 0)
         buf_char(output->body, ',');
     task_json_put_attempt(output->body, attempt);
+    return RC_OK;
+}
+
+/* Appends why a waiting task does not begin although it may be due: its group, or a paused scene.
+ */
+static enum rc put_waits_for(struct task_intake *intake, const struct output *output,
+                             struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct retry_scene_name scene = {.name = output->scene};
+    struct retry_group group;
+    struct retry_room room;
+    struct buf options = {0};
+    struct err why = {0};
+    bool found = false;
+    enum rc rc = RC_OK;
+
+    if (output->waits)
+        rc = store->room(store->ctx, output->group, output->scene, NULL, 0, &room, &options, err);
+    buf_done(&options);
+    if (output->waits && rc == RC_OK)
+        rc = store->group(store->ctx, output->group, &group, &found, err);
+    if (rc != RC_OK)
+        return rc;
+    if (output->waits) {
+        scene.configured = room.configured;
+        if (retry_group_decide(found ? &group : NULL, output->group, output->origin, &scene,
+                               output->handler, &why) == GROUP_OPEN &&
+            room.paused)
+            err_set(&why, "scene %s is paused", output->scene);
+    }
+    buf_text_put(output->body, ",\"waitsFor\":");
+    if (why.text[0])
+        json_text_put(output->body, why.text);
+    else
+        buf_text_put(output->body, "null");
     return RC_OK;
 }
 
@@ -296,6 +355,9 @@ static enum rc show_task(struct task_intake *intake, struct err *err)
                           "there is no task %" PRId64 " in the groups of this token", request->id);
         return RC_OK;
     }
+    rc = put_waits_for(intake, &output, err);
+    if (rc != RC_OK)
+        return rc;
     output.rows = 0;
     buf_text_put(&request->body, ",\"attempts\":[");
     rc = store->attempts(store->ctx, request->id, put_attempt, &output, err);

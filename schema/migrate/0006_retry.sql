@@ -11,7 +11,7 @@ CREATE TABLE retry_scene (
     version    BIGINT      NOT NULL DEFAULT 1 COMMENT 'grows with every change',
     updated_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (task_group, scene)
-) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has the default policy';
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has what init_scene of its group says';
 
 CREATE TABLE retry_scene_change (
     name   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the table: retry_scene',
@@ -22,14 +22,16 @@ CREATE TABLE retry_scene_change (
 INSERT INTO retry_scene_change (name, number) VALUES ('retry_scene', 0);
 
 CREATE TABLE retry_group (
-    name       VARCHAR(64)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'retry_task.task_group',
-    owner      VARCHAR(8)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'whose tasks it holds: client, relay or consumer',
-    enabled    TINYINT       NOT NULL DEFAULT 1 COMMENT '0: its tasks wait, and our API takes none',
-    handlers   VARCHAR(255)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'that its tasks may name: http,exec; a word may end in *; empty: none',
-    scenes     VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of scenes',
-    topics     VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of topics, for the handler kafka',
-    version    BIGINT        NOT NULL DEFAULT 1 COMMENT 'grows with every change',
-    updated_at DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    name        VARCHAR(64)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'retry_task.task_group',
+    owner       VARCHAR(8)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'whose tasks it holds: client, relay or consumer',
+    enabled     TINYINT       NOT NULL DEFAULT 1 COMMENT '0: its tasks wait, and our API takes none',
+    handlers    VARCHAR(255)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'that its tasks may name: http,exec; a word may end in *; empty: none',
+    scenes      VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of scenes',
+    topics      VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of topics, for the handler kafka',
+    init_scene  VARCHAR(4000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'standard' COMMENT 'what a scene without a row has: standard (the default policy), refuse (no task), or a policy',
+    description VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'for operators',
+    version     BIGINT        NOT NULL DEFAULT 1 COMMENT 'grows with every change',
+    updated_at  DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the tasks of each group may do; tasks of a group without a row wait';
 

@@ -126,7 +126,7 @@ GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
 GRANT SELECT (id, task_group, scene, handler, ordering_key, origin, state, class, age_state, next_at, exhausts_at, reason_class, reason, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';
 GRANT SELECT (id, outcome, ended_at, requeued_as) ON outbox_side.retry_task_history TO 'tallybox_status'@'%';
-GRANT SELECT (name, owner, enabled) ON outbox_side.retry_group TO 'tallybox_status'@'%';
+GRANT SELECT (name, owner, enabled, init_scene) ON outbox_side.retry_group TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_status'@'%';
 GRANT SELECT ON sink_side.consumer_progress TO 'tallybox_status'@'%';

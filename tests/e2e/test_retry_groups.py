@@ -71,7 +71,8 @@ class Running(GroupCase):
         self.exec_task("a", ordering_key="k")
         suite.wait_for("the log to say it", lambda: "event=group_closed" in retry.log_text())
         done = self.command("list")
-        self.assertIn("tasks of group shop, scene mail and handler exec wait: there is no group shop",
+        self.assertIn("tasks of group shop, scene mail and handler exec wait: no group configuration "
+                      "found: there is no group shop",
                       done.stdout)
         self.assertIn("1 wait for the group shop, which does not exist",
                       self.stack.tallybox("status").stdout)
@@ -91,6 +92,43 @@ class Running(GroupCase):
         self.command("group", "enable", "shop")
         suite.wait_for("the task to run", lambda: "b" in self.done())
         self.assertEqual(self.done().count("b"), 1)
+
+    def test_a_scene_without_a_row_has_what_its_group_says(self):
+        self.command("group", "set", "shop", "--handlers", "exec", "--description", "orders of the shop",
+                     "--init-scene", '{"wait": "fixed 1s", "attempts": 2}')
+        self.start_retry()
+        self.insert(scene="sms", handler="exec", options=json.dumps({"program": "/none"}))
+        suite.wait_for("two attempts", lambda: self.stack.sql(
+            "SELECT attempts, outcome FROM retry_task_history") == [(2, "exhausted")])
+        # A row that a pause makes keeps the policy; one of another group has the default.
+        self.command("pause", "sms", "--group", "shop")
+        self.assertEqual(json.loads(self.stack.number(
+            "SELECT policy FROM retry_scene WHERE scene = 'sms'")), {"wait": "fixed 1s", "attempts": 2})
+        self.command("pause", "sms")
+        self.assertEqual(self.stack.sql("SELECT policy FROM retry_scene WHERE scene = 'sms' AND "
+                                        "task_group = 'default'"), [(None,)])
+        self.command("group", "set", "shop", "--init-scene", "refuse")
+        self.exec_task("r", scene="push")
+        problem = "no scene configuration found: group shop refuses the unknown scene push"
+        suite.wait_for("the reason", lambda: problem in self.command("list").stdout)
+        self.assertIn("1 wait for a configuration of the scene shop/push",
+                      self.stack.tallybox("status").stdout)
+        self.assertEqual(json.loads(self.stack.tallybox("status", "--json").stdout)
+                         ["retry"]["unconfigured_scenes"], {"shop/push": 1})
+        self.command("scene", "set", "push", "--group", "shop", "--policy", "{}")
+        suite.wait_for("the task to run", lambda: self.done() == ["r"])
+
+    def test_an_invalid_policy_of_a_group_pauses_and_is_said(self):
+        self.command("group", "set", "shop", "--handlers", "exec")
+        self.stack.sql("UPDATE retry_group SET init_scene = '{\"attempt\": 1}' WHERE name = 'shop'")
+        retry = self.start_retry()
+        self.exec_task("p", scene="push")
+        suite.wait_for("the log to say it", lambda: "event=scene_invalid" in retry.log_text())
+        self.assertIn('init_scene of group shop: a policy has no field', retry.log_text())
+        self.assertIn("no task of scene shop/push runs: init_scene of the group",
+                      self.command("list").stdout)
+        self.command("group", "set", "shop", "--init-scene", "preset:easyretry")
+        suite.wait_for("the task to run", lambda: self.done() == ["p"])
 
     def closed_again(self, retry):
         """A task of a disabled group is seen, and waits."""
@@ -182,18 +220,24 @@ class Changing(GroupCase):
         self.assertIsNone(self.group("shop"))
         self.assertIn("is set", self.command("group", "set", "shop").stdout)
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
-                                              "handlers": "", "scenes": "*", "topics": ""})
+                                              "handlers": "", "scenes": "*", "topics": "", "init_scene": "standard",
+                                              "description": ""})
         for words in ("is set", "was so before"):
             self.assertIn(words, self.command("group", "set", "shop", "--handlers", "http,exec",
                                               "--topics", "shop.*").stdout)
         self.command("group", "set", "shop", "--scenes", "mail")
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
                                               "handlers": "http,exec", "scenes": "mail",
-                                              "topics": "shop.*"})
+                                              "topics": "shop.*", "init_scene": "standard",
+                                              "description": ""})
         for action, enabled in (("disable", False), ("disable", False), ("enable", True)):
             self.command("group", action, "shop")
             self.assertEqual(self.group("shop")["enabled"], enabled)
         self.assertIn("shop.*", self.command("group", "list").stdout)
+        self.command("group", "set", "shop", "--description", "Bestellungen, \u00fcber Nacht",
+                     "--init-scene", "preset:rocketmq")
+        self.assertIn("Bestellungen, \u00fcber Nacht", self.command("group", "list").stdout)
+        self.assertEqual(json.loads(self.group("shop")["init_scene"])["attempts"], 17)
         # What is left empty allows nothing.
         self.command("group", "set", "shop", "--topics", "")
         self.assertEqual(self.group("shop")["topics"], "")
@@ -203,6 +247,14 @@ class Changing(GroupCase):
                 (["group", "set", "outbox", "--topics", "x"], "group outbox belongs to the relay"),
                 (["group", "set", "shop", "--topics", "a b"], "--topics takes names separated"),
                 (["group", "set", "shop", "--handlers", "x" * 256], "longer than 255 bytes"),
+                (["group", "set", "shop", "--init-scene", "none"], "--init-scene is not standard"),
+                (["group", "set", "shop", "--init-scene", ""], "--init-scene takes"),
+                (["group", "set", "shop", "--init-scene", '{"attempts": -1}'], 'policy field "attempts"'),
+                (["group", "set", "shop", "--init-scene", "preset:none"], "no policy preset"),
+                (["group", "set", "shop", "--init-scene", '{"wait": "fixed 1s"}' + " " * 4000],
+                 "up to 4000 ASCII"),
+                (["group", "set", "shop", "--description", "x" * 256], "up to 255 printable"),
+                (["group", "set", "shop", "--description", "a\x1bb"], "up to 255 printable"),
                 (["group", "enable", "nowhere"], "there is no group nowhere"),
                 (["group", "set", "a b"], "a group's name has"),
                 (["group", "set"], "takes one GROUP"), (["group"], "an action is missing"),
@@ -243,7 +295,6 @@ class Submitting(GroupCase):
                 (bad, "group shop does not allow the topic votes"),
                 (steps, "group shop does not allow the topic votes"),
                 ({**good, "handler": "vote"}, "group shop does not allow the handler vote"),
-                ({**good, "group": "none"}, "there is no group none"),
                 ({**good, "group": "outbox", "scene": "publish"}, "group outbox belongs to the relay"),
                 ({**good, "group": self.stack.group}, "belongs to the consumer")):
             with self.subTest(words=words):
@@ -258,6 +309,51 @@ class Submitting(GroupCase):
                        "group shop is disabled")
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE task_group <> "
                                            "'shop'"), 0)
+
+    def test_a_group_or_scene_without_a_configuration_is_refused(self):
+        task = {"handler": "http", "options": {"url": "https://shop.example.org/"}}
+        status, message = self.post(**task, group="none")
+        self.assertEqual(status, 422)
+        self.assertIn("no group configuration found: there is no group none", message)
+        self.command("group", "set", "shop", "--handlers", "http", "--init-scene", "refuse")
+        suite.wait_for("the change to be seen", lambda: self.post(**task, scene="sms")[0] == 422)
+        status, message = self.post(**task, scene="sms", bizNo="2")
+        self.assertIn("no scene configuration found: group shop refuses the unknown scene sms", message)
+        self.assertEqual(self.post(**task, scene="mail")[0], 201)
+        self.command("scene", "set", "sms", "--group", "shop", "--wait", "0", "--policy", "{}")
+        suite.wait_for("the change to be seen",
+                       lambda: self.post(**task, scene="sms", bizNo="3")[0] == 201)
+        self.command("group", "set", "shop", "--init-scene", "standard")
+        suite.wait_for("the change to be seen",
+                       lambda: self.post(**task, scene="other", bizNo="4")[0] == 201)
+
+    def test_a_limit_of_the_groups_policy_holds_for_scenes_without_a_row(self):
+        task = {"handler": "http", "options": {"url": "https://shop.example.org/"}}
+        self.command("group", "set", "shop", "--handlers", "http", "--init-scene", '{"max_pending": 1}')
+        suite.wait_for("the group to be seen",
+                       lambda: self.post(**task, scene="sms", bizNo="1")[0] in (200, 201))
+        suite.wait_for("the limit", lambda: self.post(**task, scene="sms", bizNo="2")[0] == 429)
+
+    def test_a_task_shows_what_it_waits_for(self):
+        task = {"group": "shop", "scene": "sms", "handler": "http",
+                "options": {"url": "https://shop.example.org/"}}
+        self.command("group", "set", "shop", "--handlers", "http")
+        suite.wait_for("the group to be seen", lambda: self.post(**task)[0] in (200, 201))
+        number = self.stack.number("SELECT id FROM retry_task")
+
+        def waits_for():
+            answer = self.serve.call("GET", f"/v1/tasks/{number}", headers=BEARER)
+            return json.loads(answer.body)["waitsFor"]
+        self.assertIsNone(waits_for())
+        self.command("group", "disable", "shop")
+        self.assertEqual(waits_for(), "group shop is disabled")
+        self.command("group", "enable", "shop")
+        self.command("group", "set", "shop", "--init-scene", "refuse")
+        self.assertIn("no scene configuration found", waits_for())
+        self.command("pause", "sms", "--group", "shop", "--wait", "0")
+        self.assertEqual(waits_for(), "scene sms is paused")
+        self.command("resume", "sms", "--group", "shop", "--wait", "0")
+        self.assertIsNone(waits_for())
 
     def test_the_tasks_of_a_role_are_not_shown_to_clients(self):
         self.stack.sql("INSERT INTO retry_task (id, task_group, scene, handler, origin, params) "

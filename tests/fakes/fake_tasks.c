@@ -17,7 +17,7 @@ int64_t fake_task_scene_version(const struct fake_task_tables *tables, const str
     for (size_t n = 0; tables->read_scene(tables->ctx, n, &row); n++)
         if (strcmp(row.group, task->class.group) == 0 && strcmp(row.scene, task->class.scene) == 0)
             return row.version;
-    return 0;
+    return tables->group_version ? -tables->group_version(tables->ctx, task->class.group) : 0;
 }
 
 static void note_first(struct order_task *row, const struct fake_task *task, enum task_state state)

@@ -71,13 +71,15 @@ struct fake_task_tables {
     void *ctx;
     /* Reads row n of retry_scene. False: there are only n. */
     bool (*read_scene)(void *ctx, size_t n, struct scene_row *row);
+    /* The version of a row of retry_group, 0 without one; may be NULL: no group has a row. */
+    int64_t (*group_version)(void *ctx, const char *group);
     /* May be NULL: a transaction that has written the row commits; `old` is what it was before. */
     void (*on_commit)(void *ctx, struct fake_task *task);
 };
 
 struct fake_task *fake_task_at(const struct fake_task_tables *tables, int64_t id);
 
-/* The version of the scene's row; 0: there is none. */
+/* The version of the scene's row, or that of its group below zero; 0: neither has a row. */
 int64_t fake_task_scene_version(const struct fake_task_tables *tables,
                                 const struct fake_task *task);
 

@@ -100,6 +100,15 @@ static int64_t read_clock(void *ctx)
     return fixture.now_ms;
 }
 
+static int64_t group_version(void *ctx, const char *name)
+{
+    (void)ctx;
+    for (size_t i = 0; i < fixture.group_count; i++)
+        if (strcmp(fixture.groups[i].name, name) == 0)
+            return fixture.groups[i].version;
+    return 0;
+}
+
 static bool read_scene(void *ctx, size_t n, struct scene_row *row)
 {
     (void)ctx;
@@ -325,7 +334,8 @@ void retry_fixture_reset(uint64_t seed)
                                                .row_size = sizeof(fixture.tasks[0]),
                                                .id_next = 1,
                                                .first_live = 1,
-                                               .read_scene = read_scene};
+                                               .read_scene = read_scene,
+                                               .group_version = group_version};
     retry_fixture_group(RETRY_GROUP_DEFAULT);
     for (size_t i = 0; i < FIXTURE_HOSTS; i++) {
         struct settings *settings = &fixture.hosts[i].settings;
@@ -444,7 +454,8 @@ struct retry_group *retry_fixture_group(const char *name)
             return &fixture.groups[i];
     assert(fixture.group_count < FIXTURE_GROUPS_MAX);
     group = &fixture.groups[fixture.group_count++];
-    *group = (struct retry_group){.enabled = true, .handlers = "*", .scenes = "*", .topics = "*"};
+    *group = (struct retry_group){
+        .enabled = true, .handlers = "*", .scenes = "*", .topics = "*", .version = 1};
     snprintf(group->name, sizeof(group->name), "%s", name);
     return group;
 }

@@ -128,6 +128,66 @@ static void a_group_of_the_relay_runs_its_own_tasks_alone(void **state)
     assert_int_equal(own->runs, 1);
 }
 
+static void set_init_scene(struct retry_group *group, const char *text)
+{
+    snprintf(group->init_scene, sizeof(group->init_scene), "%s", text);
+    group->version++;
+}
+
+static void a_scene_without_a_row_has_the_policy_of_its_group(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+    struct task *task = task_of("shop", OWNER_CLIENT, NULL);
+
+    (void)state;
+    set_init_scene(shop, "{\"wait\": \"fixed 1s\", \"attempts\": 3}");
+    task->fail_runs = 100;
+    host_start(0);
+    retry_fixture_run(10000);
+    assert_int_equal(task->runs, 3);
+    assert_string_equal(retry_fixture_outcome(task), "exhausted");
+}
+
+/* As of a policy in a row: a task that is made after the change never runs under the old one, and
+ * what ran under the old one is not exhausted. */
+static void a_change_of_the_groups_policy_holds_for_every_later_claim(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+    struct task *task;
+
+    (void)state;
+    set_init_scene(shop, "{\"attempts\": 1}");
+    task = task_of("shop", OWNER_CLIENT, NULL);
+    task->fail_runs = 1;
+    fixture.hosts[0].slow = true;
+    host_start(0);
+    retry_fixture_run(500);
+    assert_int_equal(task->claims, 1);
+    set_init_scene(shop, "{\"attempts\": 5, \"wait\": \"fixed 1s\"}");
+    fixture.hosts[0].slow = false;
+    retry_fixture_run(10);
+    assert_true(retry_fixture_drain(5000));
+    assert_int_equal(task->runs, 2);
+    assert_string_equal(retry_fixture_outcome(task), "done");
+}
+
+static void a_scene_without_a_row_waits_if_its_group_refuses_such(void **state)
+{
+    struct retry_scene_metrics *metrics = retry_metrics_of("default", "mail");
+    struct retry_group *group = retry_fixture_group(RETRY_GROUP_DEFAULT);
+    struct task *task = retry_fixture_task("mail", "k");
+
+    (void)state;
+    set_init_scene(group, "refuse");
+    host_start(0);
+    retry_fixture_run(12000);
+    assert_int_equal(task->claims, 0);
+    assert_int_equal(metric_value(&metrics->group_closed), 1);
+    retry_fixture_scene("mail", NULL, NULL, false);
+    assert_true(retry_fixture_drain(2000));
+    assert_int_equal(task->runs, 1);
+}
+
 static void nothing_is_claimed_before_the_groups_are_known(void **state)
 {
     struct task *task = retry_fixture_task("mail", NULL);
@@ -217,6 +277,9 @@ int main(void)
         TEST(a_task_that_its_group_does_not_allow_is_refused_and_never_run),
         TEST(a_topic_that_is_not_allowed_is_refused_alone),
         TEST(a_group_of_the_relay_runs_its_own_tasks_alone),
+        TEST(a_scene_without_a_row_has_the_policy_of_its_group),
+        TEST(a_change_of_the_groups_policy_holds_for_every_later_claim),
+        TEST(a_scene_without_a_row_waits_if_its_group_refuses_such),
         TEST(nothing_is_claimed_before_the_groups_are_known),
         TEST(nothing_is_claimed_while_the_groups_cannot_be_read_again),
         TEST(tasks_that_wait_for_a_thread_go_back_when_their_group_is_disabled),

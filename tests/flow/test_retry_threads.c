@@ -82,7 +82,11 @@ static enum rc store_record(void *ctx, int64_t change, struct err *err)
 
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
-    const struct retry_group group = {"default", OWNER_CLIENT, true, "test", "mail", ""};
+    const struct retry_group group = {.name = "default",
+                                      .owner = OWNER_CLIENT,
+                                      .enabled = true,
+                                      .handlers = "test",
+                                      .scenes = "mail"};
 
     (void)ctx;
     return on_group(on_group_ctx, &group, err);

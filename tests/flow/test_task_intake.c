@@ -102,6 +102,7 @@ static enum rc store_find(void *ctx, bool ended, const struct retry_filter *filt
                               .scene = "mail",
                               .handler = "http",
                               .params_type = "x",
+                              .origin = "client",
                               .reason_class = "",
                               .reason = "",
                               .owner = ""};
@@ -301,12 +302,37 @@ static void a_task_that_its_group_does_not_allow_is_refused(void **state)
     snprintf(fixture.group.handlers, sizeof(fixture.group.handlers), "kafka");
     assert_forbidden("does not allow the handler http");
     fixture.group = good;
-    fixture.group.name[0] = '\0';
-    assert_forbidden("there is no group default");
-    fixture.group = good;
     fixture.now_ms += TASK_INTAKE_ROOM_MS;
     submit(1);
     assert_false(fixture.items[0].bad);
+}
+
+static void assert_not_configured(const char *words)
+{
+    fixture.now_ms += TASK_INTAKE_ROOM_MS;
+    submit(1);
+    assert_true(fixture.items[0].bad);
+    assert_int_equal(fixture.items[0].fault.code, REQUEST_FAULT_REFUSED);
+    if (!strstr(fixture.items[0].fault.message, words))
+        fail_msg("%s is not in: %s", words, fixture.items[0].fault.message);
+    assert_int_equal(fixture.appends, 0);
+}
+
+/* 422: it has to be configured; 403 would say that the token or the group forbids it. */
+static void a_task_without_a_configuration_is_refused(void **state)
+{
+    const struct retry_group good = fixture.group;
+
+    (void)state;
+    fixture.group.name[0] = '\0';
+    assert_not_configured("no group configuration found");
+    fixture.group = good;
+    snprintf(fixture.group.init_scene, sizeof(fixture.group.init_scene), "refuse");
+    assert_not_configured("no scene configuration found");
+    fixture.room.configured = true;
+    submit(1);
+    assert_false(fixture.items[0].bad);
+    assert_int_equal(fixture.appends, 1);
 }
 
 /* What was read within the last second refuses nothing. */
@@ -379,6 +405,13 @@ static void one_task_is_shown_or_there_is_none(void **state)
     fixture.request.id = 7;
     work();
     assert_non_null(strstr(buf_text(&fixture.request.body), "\"attempts\":[{\"at\":0,"));
+    assert_non_null(strstr(buf_text(&fixture.request.body), "\"waitsFor\":null"));
+    fixture.group.enabled = false;
+    ask(TASK_INTAKE_SHOW, 0);
+    fixture.request.id = 7;
+    work();
+    assert_non_null(
+        strstr(buf_text(&fixture.request.body), "\"waitsFor\":\"group default is disabled\""));
     ask(TASK_INTAKE_SHOW, 0);
     fixture.request.id = 8;
     work();
@@ -394,6 +427,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_count_is_believed_for_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_that_its_group_does_not_allow_is_refused, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_task_without_a_configuration_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_task_is_right_at_once_after_a_change_of_its_group, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_collision_is_tried_again, setup, teardown),

@@ -79,9 +79,10 @@ static void assert_decision(const struct retry_group *group, enum retry_owner or
                             const char *scene, const char *handler, enum group_decision decision,
                             const char *words)
 {
+    const struct retry_scene_name name = {scene, true};
     struct err err = {0};
 
-    assert_int_equal(retry_group_decide(group, "shop", origin, scene, handler, &err), decision);
+    assert_int_equal(retry_group_decide(group, "shop", origin, &name, handler, &err), decision);
     if (words && !strstr(err.text, words))
         fail_msg("%s is not in: %s", words, err.text);
 }
@@ -110,16 +111,66 @@ static void a_task_without_a_name_that_a_row_may_have_is_refused(void **state)
     static const char *const bad[] = {"mail ", " mail", " ", "", "m\303\244il", "a\tb", "a,b"};
     const struct retry_group all = {
         .name = "shop", .enabled = true, .handlers = "*", .scenes = "*", .topics = "*"};
+    const struct retry_scene_name mail = {"mail", true};
     struct err err = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_decision(&all, OWNER_CLIENT, bad[i], "http", GROUP_REFUSES, "is not a name of 1 to");
-        assert_int_equal(retry_group_decide(NULL, bad[i], OWNER_CLIENT, "mail", "http", &err),
+        assert_int_equal(retry_group_decide(NULL, bad[i], OWNER_CLIENT, &mail, "http", &err),
                          GROUP_REFUSES);
         assert_memory_equal(err.text, "group \"", 7);
     }
     assert_decision(&all, OWNER_CLIENT, "mail ", "http", GROUP_REFUSES, "scene \"mail \" is not");
+}
+
+static void a_group_may_refuse_scenes_without_a_row(void **state)
+{
+    struct retry_group group = good;
+    struct retry_scene_name scene = {"mail", false};
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(retry_group_decide(&group, "shop", OWNER_CLIENT, &scene, "http", &err),
+                     GROUP_OPEN);
+    snprintf(group.init_scene, sizeof(group.init_scene), "refuse");
+    assert_int_equal(retry_group_decide(&group, "shop", OWNER_CLIENT, &scene, "http", &err),
+                     GROUP_CLOSED);
+    assert_int_equal(err.code, RETRY_NOT_CONFIGURED);
+    assert_non_null(strstr(err.text, "no scene configuration found"));
+    assert_non_null(strstr(err.text, "tallybox retry scene set mail --group shop"));
+    /* What is not allowed at all is refused first. */
+    assert_int_equal(retry_group_decide(&group, "shop", OWNER_CLIENT, &scene, "vote", &err),
+                     GROUP_REFUSES);
+    scene.configured = true;
+    assert_int_equal(retry_group_decide(&group, "shop", OWNER_CLIENT, &scene, "http", &err),
+                     GROUP_OPEN);
+    /* Roles create no scenes. */
+    scene.configured = false;
+    group.owner = OWNER_RELAY;
+    assert_int_equal(retry_group_decide(&group, "shop", OWNER_RELAY, &scene, "http", &err),
+                     GROUP_OPEN);
+    assert_int_equal(retry_group_decide(NULL, "shop", OWNER_CLIENT, &scene, "http", &err),
+                     GROUP_CLOSED);
+    assert_int_equal(err.code, RETRY_NOT_CONFIGURED);
+    assert_non_null(strstr(err.text, "no group configuration found"));
+}
+
+static void a_group_names_the_policy_of_scenes_without_a_row(void **state)
+{
+    static const char *const words[] = {"", "standard", "refuse"};
+    struct retry_group group = good;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        snprintf(group.init_scene, sizeof(group.init_scene), "%s", words[i]);
+        assert_null(retry_group_init_policy(&group));
+    }
+    assert_null(retry_group_init_policy(NULL));
+    snprintf(group.init_scene, sizeof(group.init_scene), "{}");
+    assert_string_equal(retry_group_init_policy(&group), "{}");
+    group.owner = OWNER_RELAY;
+    assert_null(retry_group_init_policy(&group));
 }
 
 static void a_role_runs_its_own_tasks_unless_its_group_is_disabled(void **state)
@@ -171,6 +222,8 @@ int main(void)
         cmocka_unit_test(an_owner_is_a_word),
         cmocka_unit_test(a_group_decides_about_its_clients),
         cmocka_unit_test(a_task_without_a_name_that_a_row_may_have_is_refused),
+        cmocka_unit_test(a_group_may_refuse_scenes_without_a_row),
+        cmocka_unit_test(a_group_names_the_policy_of_scenes_without_a_row),
         cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),
         cmocka_unit_test(every_effect_must_be_allowed),
     };

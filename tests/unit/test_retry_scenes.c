@@ -18,13 +18,14 @@ static const struct retry_handler *const list[] = {&handler};
 static void *opened[] = {&opened};
 static const struct retry_handlers handlers = {list, 1, opened, NULL};
 static struct pool pool;
+static struct groups groups;
 static struct scenes scenes;
 
 static int set_up(void **state)
 {
     (void)state;
     pool.handlers = &handlers;
-    scenes_init(&scenes, &pool);
+    scenes_init(&scenes, &pool, &groups);
     return 0;
 }
 
@@ -32,6 +33,7 @@ static int tear_down(void **state)
 {
     (void)state;
     scenes_done(&scenes);
+    groups_done(&groups);
     return 0;
 }
 
@@ -74,6 +76,60 @@ static void a_change_counts_also_without_a_new_version(void **state)
     assert_int_equal(kind->scene->policy.attempts_max, 3);
     read_row("{\"attempts\": 4}", NULL);
     assert_int_equal(kind->scene->policy.attempts_max, 4);
+}
+
+/* Reads the group default and no row of a scene. */
+static void read_group(const char *init_scene, int64_t version)
+{
+    struct retry_group group = {.name = "default", .enabled = true, .version = version};
+
+    snprintf(group.init_scene, sizeof(group.init_scene), "%s", init_scene);
+    groups_begin(&groups);
+    assert_int_equal(groups_take(&groups, &group, NULL), RC_OK);
+    groups_end(&groups);
+    scenes_begin(&scenes);
+    assert_int_equal(scenes_end(&scenes, NULL), RC_OK);
+}
+
+static void a_scene_without_a_row_has_the_policy_of_its_group(void **state)
+{
+    struct kind *kind;
+
+    (void)state;
+    read_group("{\"attempts\": 3}", 7);
+    kind = kind_of("mail", 1);
+    assert_int_equal(kind->scene->policy.attempts_max, 3);
+    /* A claim tells that the policy has changed. */
+    assert_int_equal(kind->scene->version, -7);
+    read_group("{\"attempts\": 4}", 8);
+    assert_int_equal(kind->scene->policy.attempts_max, 4);
+    assert_int_equal(kind->scene->version, -8);
+    read_row("{\"wait\": \"fixed 1s\"}", NULL);
+    assert_int_equal(kind->scene->policy.attempts_max, 6);
+    assert_int_equal(kind->scene->version, 1);
+    read_group("standard", 9);
+    assert_int_equal(kind->scene->policy.attempts_max, 6);
+    assert_int_equal(kind->scene->version, -9);
+    /* The relay's own scene keeps its default. */
+    assert_false(kind_of("publish", 1)->scene->policy.stops[FAULT_CLASS_REFUSED]);
+}
+
+static void an_invalid_policy_of_a_group_pauses_its_scenes_without_a_row(void **state)
+{
+    struct kind *kind = kind_of("mail", 1);
+    struct kind *other = kind_of("invoice", 1);
+
+    (void)state;
+    read_group("{\"attempts\": 3}", 1);
+    read_group("{\"attempt\": 3}", 2);
+    assert_true(kind->scene->faulty);
+    assert_true(other->scene->faulty);
+    assert_int_equal(kind->scene->policy.attempts_max, 3);
+    assert_int_equal(scenes.faulty, 2);
+    read_row("{}", NULL);
+    assert_false(kind->scene->faulty);
+    read_group("refuse", 3);
+    assert_int_equal(scenes.faulty, 0);
 }
 
 static void a_number_of_merged_options_keeps_its_digits(void **state)
@@ -248,6 +304,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_scene_without_a_row_has_the_default_policy),
         TEST(a_change_counts_also_without_a_new_version),
+        TEST(a_scene_without_a_row_has_the_policy_of_its_group),
+        TEST(an_invalid_policy_of_a_group_pauses_its_scenes_without_a_row),
         TEST(a_number_of_merged_options_keeps_its_digits),
         TEST(rubbish_leaves_the_last_policy_for_those_in_flight),
         TEST(the_relays_scene_keeps_its_defaults_for_fields_that_a_row_lacks),

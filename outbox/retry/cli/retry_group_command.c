@@ -3,6 +3,10 @@
 #include "outbox/retry/cli/retry_audit_command.h"
 
 #include "common/options.h"
+#include "common/text.h"
+#include "outbox/retry/cli/retry_scene_command.h"
+#include "outbox/retry/cli/task_text.h"
+#include "outbox/retry/store/scene_mysql.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -15,12 +19,19 @@ struct group_list {
     size_t count;
 };
 
+/* What a scene without a row has; of a role's group nothing is set. */
+static const char *format_init(const struct retry_group *group)
+{
+    return group->init_scene[0] ? group->init_scene : RETRY_INIT_STANDARD;
+}
+
 static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
     json_t *object =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "group", group->name, "owner",
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
                   retry_owner_name(group->owner), "enabled", group->enabled, "handlers",
-                  group->handlers, "scenes", group->scenes, "topics", group->topics);
+                  group->handlers, "scenes", group->scenes, "topics", group->topics, "init_scene",
+                  format_init(group), "description", group->description);
     char *text = object ? json_dumps(object, 0) : NULL;
 
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
@@ -46,12 +57,18 @@ static enum rc list_on_group(void *ctx, const struct retry_group *group, struct 
         print_json_list(group_list, group);
     } else {
         if (group_list->count == 0)
-            buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", "group", "owner",
-                      "", "handlers", "scenes", "topics");
-        buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %s\n", group->name,
+            buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %s\n", "group",
+                      "owner", "", "handlers", "scenes", "topics", "unknown scenes");
+        buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  ", group->name,
                   retry_owner_name(group->owner), group->enabled ? "enabled" : "disabled",
                   format_list(group->handlers), format_list(group->scenes),
                   format_list(group->topics));
+        task_text_line(&group_list->out, format_init(group));
+        if (group->description[0]) {
+            buf_text_put(&group_list->out, "\n    ");
+            task_text_line(&group_list->out, group->description);
+        }
+        buf_char(&group_list->out, '\n');
     }
     group_list->count++;
     return RC_OK;
@@ -96,16 +113,77 @@ static enum rc check_lists(const struct retry_words *words, struct err *err)
     return rc;
 }
 
+static bool is_ascii(const char *text)
+{
+    while (*text && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
+/* Reads --init-scene into text: one of the two words, or a policy that is valid. */
+static enum rc take_init_scene(struct buf *text, const char *word, struct err *err)
+{
+    enum rc rc;
+
+    if (strcmp(word, RETRY_INIT_STANDARD) == 0 || strcmp(word, RETRY_INIT_REFUSE) == 0) {
+        buf_text_put(text, word);
+        return RC_OK;
+    }
+    if (!*word)
+        return err_fail(err, RC_REJECT, 0,
+                        "--init-scene takes standard, refuse, preset:NAME, JSON or @FILE");
+    rc = retry_scene_take_policy(text, word, err);
+    if (rc != RC_OK)
+        return rc;
+    if (text->len >= RETRY_GROUP_INIT_SIZE || !is_ascii(buf_text(text)) ||
+        strlen(buf_text(text)) != text->len)
+        return err_fail(err, RC_REJECT, 0,
+                        "--init-scene takes a policy of up to %d ASCII characters",
+                        RETRY_GROUP_INIT_SIZE - 1);
+    retry_scene_find_fault(buf_text(text), NULL, err);
+    if (!err->text[0])
+        return RC_OK;
+    err_wrap(err, "--init-scene is not standard, refuse or a valid policy");
+    return RC_REJECT;
+}
+
+static enum rc check_description(const char *text, struct err *err)
+{
+    size_t chars = 0;
+
+    /* A byte 10xxxxxx continues a character. */
+    for (const char *at = text; *at; at++)
+        chars += ((unsigned char)*at & 0xc0) != 0x80;
+    if (utf8_fits(text, strlen(text)) && utf8_prints(text, strlen(text)) &&
+        chars <= RETRY_GROUP_DESCRIPTION_CHARS_MAX)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0, "--description takes up to %d printable characters of UTF-8",
+                    RETRY_GROUP_DESCRIPTION_CHARS_MAX);
+}
+
 static int set_group(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
+    struct retry_group_values values = {
+        .handlers = words->handlers,
+        .scenes = words->scenes,
+        .topics = words->topics,
+        .description = words->description,
+    };
+    struct buf init_scene = {0};
     struct err err = {0};
     bool changed = false;
     enum rc rc = check_lists(words, &err);
 
+    if (rc == RC_OK && words->description)
+        rc = check_description(words->description, &err);
+    if (rc == RC_OK && words->init_scene) {
+        rc = take_init_scene(&init_scene, words->init_scene, &err);
+        values.init_scene = buf_text(&init_scene);
+    }
     if (rc == RC_OK)
-        rc = retry_group_set(db, request->group, words->handlers, words->scenes, words->topics,
-                             &changed, &err);
+        rc = retry_group_set(db, request->group, &values, &changed, &err);
+    buf_done(&init_scene);
     if (rc == RC_REJECT)
         return print_refusal(&err);
     if (rc != RC_OK)
@@ -158,10 +236,30 @@ static enum rc note_on_group(void *ctx, const struct retry_group *group, struct 
     return RC_OK;
 }
 
+static enum rc note_on_scene(void *ctx, const struct scene_row *row, struct err *err)
+{
+    bool *configured = ctx;
+
+    (void)row;
+    (void)err;
+    *configured = true;
+    return RC_OK;
+}
+
+/* A name with a blank at its end is not that of a row, but the server takes it so. */
+static enum rc find_scene(struct db *db, const struct retry_view *view, bool *configured,
+                          struct err *err)
+{
+    *configured = false;
+    return scene_mysql_each(db, view->group, view->scene, note_on_scene, configured, err);
+}
+
 enum rc retry_group_note(struct db *db, const struct retry_view *view, struct buf *out,
                          struct err *err)
 {
     struct group_check group_check = {.found = false};
+    struct retry_scene_name scene = {.name = view->scene};
+    const struct retry_group *group;
     struct err reason = {0};
     enum retry_owner origin;
     enum group_decision decision;
@@ -169,15 +267,24 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
 
     if (rc != RC_OK)
         return rc;
+    group = group_check.found ? &group_check.group : NULL;
     if (!retry_owner_read(view->origin, strlen(view->origin), &origin)) {
         buf_print(out, "tasks of the origin %s do not run: the origin is unknown\n", view->origin);
         return RC_OK;
     }
-    decision = retry_group_decide(group_check.found ? &group_check.group : NULL, view->group,
-                                  origin, view->scene, view->handler, &reason);
+    rc = find_scene(db, view, &scene.configured, err);
+    if (rc != RC_OK)
+        return rc;
+    decision = retry_group_decide(group, view->group, origin, &scene, view->handler, &reason);
     if (decision != GROUP_OPEN)
         buf_print(out, "tasks of group %s, scene %s and handler %s %s: %s\n", view->group,
                   view->scene, view->handler, decision == GROUP_CLOSED ? "wait" : "are refused",
                   reason.text);
+    if (decision != GROUP_OPEN || scene.configured || !retry_group_init_policy(group))
+        return RC_OK;
+    retry_scene_find_fault(retry_group_init_policy(group), NULL, &reason);
+    if (reason.text[0])
+        buf_print(out, "no task of scene %s/%s runs: init_scene of the group: %s\n", view->group,
+                  view->scene, reason.text);
     return RC_OK;
 }

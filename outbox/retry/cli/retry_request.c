@@ -270,6 +270,8 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"handlers", words->handlers != NULL, BIT(RETRY_GROUP_SET)},
         {"scenes", words->scenes != NULL, BIT(RETRY_GROUP_SET)},
         {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
+        {"init-scene", words->init_scene != NULL, BIT(RETRY_GROUP_SET)},
+        {"description", words->description != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | CONTENT},
         {"headers", words->headers != NULL, CONTENT},

@@ -62,6 +62,8 @@ struct retry_words {
     const char *handlers; /* these three: lists as in retry.h */
     const char *scenes;
     const char *topics;
+    const char *init_scene;
+    const char *description;
     const char *policy;
     const char *options;
     const char *headers;

@@ -18,8 +18,7 @@
 
 #define WAIT_POLL_MS 100
 
-/* Writes the fault of a scene's policy or options into text; "" if there is none. */
-static void find_fault(const char *policy_text, const char *options, struct err *err)
+void retry_scene_find_fault(const char *policy_text, const char *options, struct err *err)
 {
     struct policy policy;
     json_error_t fault;
@@ -116,7 +115,7 @@ static enum rc put_scene(void *ctx, const struct scene_row *row, struct err *err
     struct err fault = {0};
 
     (void)err;
-    find_fault(row->policy, row->options, &fault);
+    retry_scene_find_fault(row->policy, row->options, &fault);
     if (scenes->json) {
         if (!scenes->whole)
             buf_text_put(&scenes->out, scenes->count == 0 ? "\n  " : ",\n  ");
@@ -190,8 +189,7 @@ static enum rc fail_unknown_preset(const char *name, struct err *err)
                     nearest.word ? "\"?" : "");
 }
 
-/* The same for a policy, which may also be a named one. */
-static enum rc take_policy(struct buf *text, const char *word, struct err *err)
+enum rc retry_scene_take_policy(struct buf *text, const char *word, struct err *err)
 {
     const struct policy_preset *preset;
 
@@ -324,7 +322,7 @@ static int set_scene(struct db *db, const struct retry_request *request)
     enum rc rc = RC_OK;
 
     if (words->policy)
-        rc = take_policy(&policy, words->policy, &err);
+        rc = retry_scene_take_policy(&policy, words->policy, &err);
     if (rc == RC_OK && words->options)
         rc = take_text(&options, words->options, "options", &err);
     if (rc == RC_OK && (!is_whole_text(&policy) || !is_whole_text(&options)))
@@ -332,7 +330,7 @@ static int set_scene(struct db *db, const struct retry_request *request)
                       "policy and options must be UTF-8 texts of less than %d bytes",
                       POLICY_BYTES_MAX);
     if (rc == RC_OK) {
-        find_fault(buf_text(&policy), buf_text(&options), &err);
+        retry_scene_find_fault(buf_text(&policy), buf_text(&options), &err);
         rc = err.text[0] ? RC_REJECT : RC_OK;
     }
     if (rc == RC_OK)
@@ -386,7 +384,7 @@ static enum rc put_note(void *ctx, const struct scene_row *row, struct err *err)
     struct err fault = {0};
 
     (void)err;
-    find_fault(row->policy, row->options, &fault);
+    retry_scene_find_fault(row->policy, row->options, &fault);
     if (fault.text[0])
         buf_print(out, "no task of scene %s/%s runs: %s\n", row->group, row->scene, fault.text);
     else if (row->paused)

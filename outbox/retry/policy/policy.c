@@ -603,7 +603,20 @@ int64_t policy_foresee_ms(const struct policy *policy, const struct policy_task 
     return foresee_equal_waits_ms(policy, task, attempts, next_ms, next_ms - at_ms);
 }
 
+/* rocketmq: the broker tries a message again at the delay levels 3 to 18 of messageDelayLevel, 16
+ * attempts by default (apache/rocketmq@031ceb5e, MessageStoreConfig; DefaultMQPushConsumer,
+ * maxReconsumeTimes). The first attempt here is the delivery that failed there.
+ * easyretry: the scene that the server makes by itself has the delay levels of DelayLevelEnum and
+ * DelayLevelEnum._21.getLevel() attempts, each after the wait of its level
+ * (aizuda/snail-job@9c133fd2, formerly EasyRetry, AbstractGenerator.initScene()). */
 const struct policy_preset policy_presets[] = {
+    {"easyretry", "{\"wait\": \"preset easyretry\", \"attempts\": 21}",
+     "The delay levels of EasyRetry (SnailJob), 21 attempts within 23 hours, then the key is "
+     "blocked."},
+    {"rocketmq",
+     "{\"wait\": \"list 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h\", \"attempts\": "
+     "17}",
+     "An attempt and the 16 retries of a consumer of Apache RocketMQ, within five hours."},
     {"publish", POLICY_PUBLISH,
      "The default of the scene publish: six attempts within two hours, then the key is blocked."},
     {"publish-alert",

@@ -473,6 +473,8 @@ static enum rc scene_on_row(void *ctx, const struct db_row *row, struct err *err
     reading->room->limit = db_column_i64(row, 0);
     if (row->columns[1])
         buf_put(reading->options, row->columns[1], row->lengths[1]);
+    reading->room->configured = db_column_i64(row, 2) != 0;
+    reading->room->paused = db_column_i64(row, 3) != 0;
     return RC_OK;
 }
 
@@ -486,12 +488,18 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
 
     *room = (struct retry_room){0};
     /* The engine reports an invalid policy and pauses the scene. */
-    buf_text_put(&sql, "SELECT IF(JSON_VALID(policy), CAST(COALESCE(JSON_UNQUOTE(JSON_EXTRACT("
-                       "policy, '$.max_pending')), '0') AS UNSIGNED), 0), options FROM "
-                       "retry_scene WHERE task_group = ");
+    buf_text_put(
+        &sql, "SELECT IF(JSON_VALID(policy), CAST(COALESCE(JSON_UNQUOTE(JSON_EXTRACT(policy, "
+              "'$.max_pending')), '0') AS UNSIGNED), 0), options, configured, paused FROM "
+              "(SELECT IF(s.scene IS NULL, g.init_scene, s.policy) AS policy, s.options, s.scene "
+              "IS NOT NULL AS configured, COALESCE(s.paused, 0) AS paused FROM (SELECT 1) AS one "
+              "LEFT JOIN retry_group g ON g.owner = 'client' AND g.name = ");
     db_put_text(db, &sql, group, strlen(group));
-    buf_text_put(&sql, " AND scene = ");
+    buf_text_put(&sql, " LEFT JOIN retry_scene s ON s.task_group = ");
+    db_put_text(db, &sql, group, strlen(group));
+    buf_text_put(&sql, " AND s.scene = ");
     db_put_text(db, &sql, scene, strlen(scene));
+    buf_text_put(&sql, ") AS found");
     rc = db_query_buf(db, &sql, scene_on_row, &reading, err);
     if (rc == RC_OK && room->limit > 0 && handler_count > 0) {
         buf_reset(&sql);

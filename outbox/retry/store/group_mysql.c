@@ -22,12 +22,15 @@ static void take_text(char *out, size_t size, const struct db_row *row, size_t c
 static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
 {
     const struct group_query *group_query = ctx;
-    struct retry_group group = {.enabled = db_column_i64(row, 2) != 0};
+    struct retry_group group = {.enabled = db_column_i64(row, 2) != 0,
+                                .version = db_column_i64(row, 8)};
 
     take_text(group.name, sizeof(group.name), row, 0);
     take_text(group.handlers, sizeof(group.handlers), row, 3);
     take_text(group.scenes, sizeof(group.scenes), row, 4);
     take_text(group.topics, sizeof(group.topics), row, 5);
+    take_text(group.init_scene, sizeof(group.init_scene), row, 6);
+    take_text(group.description, sizeof(group.description), row, 7);
     /* An unknown owner is not the clients. */
     if (!retry_owner_read(row->columns[1], row->lengths[1], &group.owner))
         group.owner = OWNER_UNKNOWN;
@@ -57,8 +60,8 @@ enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_grou
     struct buf sql = {0};
     enum rc rc;
 
-    buf_text_put(&sql,
-                 "SELECT RTRIM(name), owner, enabled, handlers, scenes, topics FROM retry_group");
+    buf_text_put(&sql, "SELECT RTRIM(name), owner, enabled, handlers, scenes, topics, init_scene, "
+                       "description, version FROM retry_group");
     if (name)
         put_text(db, &sql, " WHERE name = ", name);
     buf_print(&sql, " ORDER BY name LIMIT %d", RETRY_GROUPS_MAX);
@@ -95,12 +98,12 @@ static enum rc check_owner(struct db *db, const char *name, struct group_search 
     return rc;
 }
 
-static void put_list(struct db *db, struct buf *sql, const char *column, const char *list)
+static void put_value(struct db *db, struct buf *sql, const char *column, const char *text)
 {
     db_put_name(sql, column);
     buf_text_put(sql, " = ");
-    if (list)
-        db_put_text(db, sql, list, strlen(list));
+    if (text)
+        db_put_text(db, sql, text, strlen(text));
     else if (strcmp(column, "scenes") == 0)
         buf_text_put(sql, "IF(version = 0, '*', scenes)");
     else
@@ -108,21 +111,23 @@ static void put_list(struct db *db, struct buf *sql, const char *column, const c
     buf_text_put(sql, ", ");
 }
 
-static void put_difference(struct db *db, struct buf *sql, const char *column, const char *list)
+static void put_difference(struct db *db, struct buf *sql, const char *column, const char *text)
 {
-    if (!list)
+    if (!text)
         return;
     buf_text_put(sql, " OR ");
     db_put_name(sql, column);
     buf_text_put(sql, " <> ");
-    db_put_text(db, sql, list, strlen(list));
+    db_put_text(db, sql, text, strlen(text));
 }
 
-enum rc retry_group_set(struct db *db, const char *name, const char *handlers, const char *scenes,
-                        const char *topics, bool *changed, struct err *err)
+enum rc retry_group_set(struct db *db, const char *name, const struct retry_group_values *values,
+                        bool *changed, struct err *err)
 {
-    const char *const columns[] = {"handlers", "scenes", "topics"};
-    const char *const lists[] = {handlers, scenes, topics};
+    const char *const columns[] = {"handlers", "scenes", "topics", "init_scene", "description"};
+    const char *const texts[] = {values->handlers, values->scenes, values->topics,
+                                 values->init_scene, values->description};
+    const size_t count = sizeof(columns) / sizeof(columns[0]);
     struct group_search group_search;
     struct buf sql = {0};
     enum rc rc = check_owner(db, name, &group_search, err);
@@ -136,14 +141,14 @@ enum rc retry_group_set(struct db *db, const char *name, const char *handlers, c
     rc = run_sql(db, &sql, changed, err);
     if (rc == RC_OK) {
         buf_text_put(&sql, "UPDATE retry_group SET ");
-        for (size_t i = 0; i < 3; i++)
-            put_list(db, &sql, columns[i], lists[i]);
+        for (size_t i = 0; i < count; i++)
+            put_value(db, &sql, columns[i], texts[i]);
         /* Last: the server evaluates each assignment with the columns that earlier ones changed. */
         buf_text_put(&sql, "updated_at = UTC_TIMESTAMP(3), version = version + 1");
         put_text(db, &sql, " WHERE owner = 'client' AND name = ", name);
         buf_text_put(&sql, " AND (version = 0");
-        for (size_t i = 0; i < 3; i++)
-            put_difference(db, &sql, columns[i], lists[i]);
+        for (size_t i = 0; i < count; i++)
+            put_difference(db, &sql, columns[i], texts[i]);
         buf_char(&sql, ')');
         rc = run_sql(db, &sql, changed, err);
     }

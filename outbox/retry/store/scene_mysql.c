@@ -84,7 +84,8 @@ static enum rc count_change(struct db *db, struct err *err)
     return rc;
 }
 
-/* Gives a scene without a row one that can be changed. Refuses the row with which the table would
+/* Gives a scene without a row one that can be changed, with the policy that it had from its group.
+ * Refuses the row with which the table would
  * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows
  * does not change before COMMIT, because all commands lock the same row in count_change() first. */
 static enum rc make_row(struct db *db, const char *group, const char *scene, struct err *err)
@@ -94,10 +95,14 @@ static enum rc make_row(struct db *db, const char *group, const char *scene, str
     int64_t rows = 0;
     enum rc rc;
 
-    put_name(db, &sql, "INSERT IGNORE INTO retry_scene (task_group, scene, version) VALUES (",
-             group);
+    put_name(db, &sql,
+             "INSERT IGNORE INTO retry_scene (task_group, scene, version, policy) SELECT ", group);
     put_name(db, &sql, ", ", scene);
-    buf_text_put(&sql, ", 0)");
+    buf_text_put(&sql, ", 0, (SELECT IF(g.init_scene IN ('', '" RETRY_INIT_STANDARD
+                       "', '" RETRY_INIT_REFUSE "'), NULL, g.init_scene) FROM retry_group g "
+                       "WHERE g.owner = 'client'");
+    put_name(db, &sql, " AND g.name = ", group);
+    buf_text_put(&sql, ")");
     rc = run_sql(db, &sql, &affected, err);
     if (rc == RC_OK && affected > 0)
         rc = db_number(db, "SELECT COUNT(*) FROM retry_scene", &rows, NULL, err);

@@ -15,14 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version of the scene of task t, 0 if the scene has no row. In the tables a name with a blank
- * at its end equals the name without it; in the program it is another name, and never that of a
- * row. */
+/* The version of the scene of task t; of a scene without a row, which has the policy of its group,
+ * the group's version below zero, and 0 if that has no row either. In the tables a name with a
+ * blank at its end equals the name without it; in the program it is another name, and never that of
+ * a row. */
 #define STORE_NO_BLANK_ENDS " NOT LIKE '% '" /* after the column of a name */
 #define STORE_SCENE_VERSION                                                                     \
     "COALESCE((SELECT s.version FROM retry_scene s WHERE s.task_group = t.task_group AND "      \
     "s.scene = t.scene AND t.task_group" STORE_NO_BLANK_ENDS " AND t.scene" STORE_NO_BLANK_ENDS \
-    "), 0)"
+    "), (SELECT -g.version FROM retry_group g WHERE g.name = t.task_group AND "                 \
+    "t.task_group" STORE_NO_BLANK_ENDS "), 0)"
 
 /* MariaDB makes a join of a longer list (in_predicate_conversion_threshold), which locks in another
  * order. */

@@ -218,6 +218,8 @@ static void put_callback(struct action_run *action_run, int64_t id)
     buf_text_put(sql, ") ON DUPLICATE KEY UPDATE id = retry_task.id");
 }
 
+#define SCENE_POLICY "IF(s.scene IS NULL, g.init_scene, s.policy)"
+
 /* Makes the callback of a task that is cancelled. Invariant Q12: in the same transaction. */
 static enum rc call_back(struct action_run *action_run, int64_t id, struct err *err)
 {
@@ -230,10 +232,11 @@ static enum rc call_back(struct action_run *action_run, int64_t id, struct err *
     buf_print(&action_run->sql,
               "SELECT t.id, t.task_group, t.scene, t.ordering_key, COALESCE(t.idempotency_key, "
               "LOWER(HEX(t.task_hash))), t.biz_no, t.attempts, t.reason_class, t.reason, t.params, "
-              "t.params_type, t.step_result, t.origin, t.traceparent, s.policy "
-              "FROM retry_task t FORCE INDEX (PRIMARY) JOIN retry_scene s "
+              "t.params_type, t.step_result, t.origin, t.traceparent, " SCENE_POLICY
+              " FROM retry_task t FORCE INDEX (PRIMARY) LEFT JOIN retry_scene s "
               "ON s.task_group = t.task_group AND s.scene = t.scene "
-              "WHERE t.id = %" PRId64 " AND s.policy LIKE '%%on_cancelled%%'",
+              "LEFT JOIN retry_group g ON g.name = t.task_group AND g.owner = 'client' "
+              "WHERE t.id = %" PRId64 " AND " SCENE_POLICY " LIKE '%%on_cancelled%%'",
               id);
     rc = db_query_buf(action_run->db, &action_run->sql, cancelled_on_row, action_run, err);
     if (rc != RC_OK || !action_run->target.scene[0])

@@ -354,6 +354,7 @@ static enum rc check_edit(struct edit *edit, struct err *err)
         .params_len = edit->params.len,
         .params_type = edit->params_type,
     };
+    struct retry_check_scene scene = {.group = &edit->group_row, .configured = true};
     enum rc rc = retry_group_each(edit->db, edit->group, take_group, edit, err);
 
     if (rc == RC_OK)
@@ -363,8 +364,8 @@ static enum rc check_edit(struct edit *edit, struct err *err)
     if (rc != RC_OK)
         return rc;
     origin = edit->has_group && edit->group_row.enabled ? edit->origin : OWNER_UNKNOWN;
-    return retry_check(edit->handlers, &task, origin, &edit->group_row,
-                       buf_text(&edit->scene_options), err);
+    scene.options = buf_text(&edit->scene_options);
+    return retry_check(edit->handlers, &task, origin, &scene, err);
 }
 
 /* What the edit replaces, for the operator's log: "headers, params". */
