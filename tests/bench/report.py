@@ -21,6 +21,8 @@ COLUMNS = (
     ("of_small", "of 10 k's rate", "{:.2f}"),
     ("hot_ratio", "hot/spread", "{:.2f}"),
     ("writers_share", "writers keep", "{:.2f}"),
+    ("votes_per_s", "votes/s beside", "{:,.0f}"),
+    ("kept_share", "pages kept", "{:.2f}"),
     ("spread", "spread", "{:.2f}"),
     ("rows_ratio", "of peer's rows/s", "{:.2f}"),
     ("cpu_ratio", "of its CPU/row", "{:.3f}"),

@@ -9,6 +9,7 @@ import sys
 
 SERVE_ONE = "one vote a commit on one connection"
 SERVE_MANY = "100 votes a commit on one connection"
+TWO_QUERIES = "the two queries of each page on two connections"
 
 # What a case is called, and what it is compared with. Cases of a name are printed in this order.
 NAMES = (
@@ -26,6 +27,10 @@ NAMES = (
     (r"serve_(\d+)", "serve: {} connections", SERVE_ONE),
     (r"serve_64_hot", "serve: 64 connections, one content", SERVE_ONE),
     (r"serve_(\d+)_arrays", "serve: {} connections, arrays of 100", SERVE_MANY),
+    (r"lists_cached", "lists: pages of 20 of 1 M remarks, 64 connections, 1,000 votes/s beside; "
+     "totals up to 5 s old", TWO_QUERIES),
+    (r"lists_live", "the same, totals read for each page", TWO_QUERIES),
+    (r"lists_voter", "the same, and the votes of `voterId`", TWO_QUERIES),
     (r"pipeline", "HTTP to `vote_document`, all roles", ""),
     (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
     (r"retry_(\d)_(\w+)", "retry: {} processes, {} tasks wait", "their SQL in a bare loop"),

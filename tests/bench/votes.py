@@ -73,17 +73,29 @@ ARRAY = 100
 WRK_RUNS = itertools.count(1)
 
 
-def wrk(role, connections, votes, contents, seconds):
-    words = ["wrk", "-t2" if connections > 1 else "-t1", f"-c{connections}", f"-d{seconds}s",
-             "--timeout", "20s", "-s", str(cases.HERE / "votes.lua"),
-             f"http://127.0.0.1:{role.api_port}", "--", str(votes), str(contents), str(next(WRK_RUNS))]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60, check=False)
-    found = re.search(r"^bench (\{.*\})$", done.stdout, re.MULTILINE)
-    if done.returncode != 0 or not found:
-        raise RuntimeError(f"{' '.join(words)}: {done.stdout[-500:]}{done.stderr[-500:]}")
+def wrk_words(role, connections, votes, contents, seconds, rate=0):
+    """rate: requests a second at most; 0: as many as there can be."""
+    threads = 2 if connections > 1 and not rate else 1
+    return ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s",
+            str(cases.HERE / "votes.lua"), f"http://127.0.0.1:{role.api_port}", "--", str(votes),
+            str(contents), str(next(WRK_RUNS)), str(rate)]
+
+
+def result_of(words, code, out, trouble):
+    """The line that a script of wrk prints."""
+    found = re.search(r"^bench (\{.*\})$", out, re.MULTILINE)
+    if code != 0 or not found:
+        raise RuntimeError(f"{' '.join(words)}: {out[-500:]}{trouble[-500:]}")
     got = json.loads(found.group(1))
     if got["errors"]:
-        raise RuntimeError(f"wrk counted {got['errors']} errors: {done.stdout[-500:]}")
+        raise RuntimeError(f"wrk counted {got['errors']} errors: {out[-500:]}")
+    return got
+
+
+def wrk(role, connections, votes, contents, seconds):
+    words = wrk_words(role, connections, votes, contents, seconds)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60, check=False)
+    got = result_of(words, done.returncode, done.stdout, done.stderr)
     # A second is a short time for a machine that has other work.
     return got if got["requests"] else wrk(role, connections, votes, contents, 4 * seconds)
 

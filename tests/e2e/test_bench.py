@@ -29,7 +29,9 @@ BARE = ("relay_scale", "relay_writers", "rollup", "pipeline")
 MORE = {"relay_writers": {"writers_share"}, "relay_scale_1m": {"of_small"},
         "relay_scale_5m": {"of_small"}, "consume_zipf": {"insert_rows_per_s", "of_insert"},
         "consume_uniform": {"insert_rows_per_s"}, "consume_duplicates": {"insert_rows_per_s"},
-        "serve_64_hot": {"hot_ratio"}, "serve_256_arrays": {"p99_ms"}, "serve_64": {"p99_ms"}}
+        "serve_64_hot": {"hot_ratio"}, "serve_256_arrays": {"p99_ms"}, "serve_64": {"p99_ms"},
+        **{f"lists_{kind}": {"p50_ms", "p99_ms", "votes_per_s", "kept_share"}
+           for kind in ("cached", "live", "voter")}}
 EXPECTED = {
     "relay": {"relay", "relay_plain", "relay_2_lanes", "relay_4_lanes"},
     "relay_scale": {"relay_scale_10k", "relay_scale_1m", "relay_scale_5m"},
@@ -37,6 +39,7 @@ EXPECTED = {
     "consume": {"consume_uniform", "consume_zipf", "consume_duplicates"},
     "serve": {"serve_64_hot", *(f"serve_{count}{kind}" for count in (1, 16, 64, 256)
                                 for kind in ("", "_arrays"))},
+    "lists": {"lists_cached", "lists_live", "lists_voter"},
     "rollup": {"rollup_1", "rollup_10", "rollup_100"},
     "disk": {f"disk_{table}" for table in
              ("vote_state", "vote_count", "outbox", "vote_document", "vote_tally", "vote_last",
