@@ -123,6 +123,17 @@ class Handlers(suite.Case):
                                            "'exhausted' AND reason LIKE '%%status 422%%'"), 1)
         self.stack.sql("DELETE FROM retry_task_history")
 
+    def test_an_answer_with_status_200_may_say_that_it_failed(self):
+        ok = {"/code": 0, "/data/~0": "x"}
+        # The peer answers with the body.
+        self.task("http", {"url": self.url("/ok"), "ok": ok}, '{"code": 0, "data": {"~": "x"}}')
+        self.wait_gone()
+        failed = self.task("http", {"url": self.url("/ok"), "ok": ok}, '{"code": 7, "data": "hush"}')
+        self.wait_reason(failed, 'status 200, but the answer has another value than "ok" at "/code"')
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task WHERE reason LIKE "
+                                           "'%%hush%%'"), 0)
+        self.stack.sql("DELETE FROM retry_task")
+
     def test_what_is_not_listed_is_not_reached(self):
         host = self.task("http", {"url": "http://127.0.0.1:1/"})
         program = self.task("exec", {"program": "/bin/sh", "args": ["-c", "true"]})

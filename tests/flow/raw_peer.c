@@ -91,6 +91,8 @@ static bool answer(struct raw_peer *peer, int fd)
 
     if (is_path(peer, "/ok"))
         return say_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
+    if (is_path(peer, "/json"))
+        return say_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{\"code\": 7}");
     if (is_path(peer, "/later"))
         return say_text(fd, "HTTP/1.1 503 Later\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n");
     if (is_path(peer, "/never"))

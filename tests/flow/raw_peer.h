@@ -26,7 +26,7 @@ struct raw_peer {
  *  /redirect  302 to /ok                 /huge       200 and 3 MiB
  *  /heads     headers without end        /half       a part of the body, then closed
  *  /silent    nothing                    /stall      the headers, and no body
- *  /rubbish   no HTTP                    */
+ *  /rubbish   no HTTP                    /json      200 {"code": 7} */
 void raw_peer_open(struct raw_peer *peer);
 void raw_peer_close(struct raw_peer *peer);
 

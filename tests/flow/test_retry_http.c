@@ -248,6 +248,23 @@ static void a_connection_is_used_again(void **state)
     assert_int_equal(atomic_load(&fixture->peer.connections), 1);
 }
 
+static void the_answer_decides_where_ok_looks_into_it(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct attempt_result *attempt;
+
+    /* The peer answers "done", which is not JSON, and to /json with {"code": 7}. */
+    attempt = run_path(fixture, "/ok", ", \"ok\": {\"/code\": 7}");
+    assert_failed(attempt, 200);
+    assert_non_null(strstr(attempt->err.text, "status 200, but the answer is not JSON"));
+    assert_done(run_path(fixture, "/json", ", \"ok\": {\"/code\": 7}"));
+    assert_string_equal(buf_text(&fixture->result), "{\"code\": 7}");
+    attempt = run_path(fixture, "/json", ", \"ok\": {\"/code\": 0}");
+    assert_failed(attempt, 200);
+    assert_non_null(strstr(attempt->err.text, "at \"/code\""));
+    assert_failed(run_path(fixture, "/json", ", \"ok\": {\"status\": \"201\", \"/code\": 7}"), 200);
+}
+
 static void the_status_decides_the_result(void **state)
 {
     struct fixture *fixture = *state;
@@ -554,6 +571,7 @@ int main(void)
         TEST(a_method_sends_only_the_body_it_allows),
         TEST(a_connection_is_used_again),
         TEST(the_status_decides_the_result),
+        TEST(the_answer_decides_where_ok_looks_into_it),
         TEST(a_redirect_is_not_followed),
         TEST(a_proxy_of_the_environment_is_not_used),
         TEST(only_listed_hosts_are_called),

@@ -117,6 +117,7 @@ static void check_url(const struct http_url *url)
 static enum rc http(const char *text, struct err *err)
 {
     struct http_options options;
+    struct buf answer = {0};
     enum rc rc = http_options_read(&options, text, err);
 
     if (rc != RC_OK)
@@ -130,6 +131,11 @@ static enum rc http(const char *text, struct err *err)
                       http_is_header_value(options.headers[i].value),
                   "a header is one line");
     fuzz_must(!http_is_ok(&options, 99) && !http_is_ok(&options, 600), "statuses are statuses");
+    fuzz_must(options.value_count <= HTTP_VALUES_MAX, "values are bounded");
+    /* The options stand for an answer. */
+    buf_text_put(&answer, text);
+    (void)http_check_answer(&options, &answer, err);
+    buf_done(&answer);
     http_options_done(&options);
     return RC_OK;
 }

@@ -106,7 +106,90 @@ static const struct {
     {"{\"url\": \"http://a\", \"ok\": \"99\"}", "\"ok\""},
     {"{\"url\": \"http://a\", \"ok\": \"200-999\"}", "\"ok\""},
     {"{\"url\": \"http://a\", \"ok\": 200}", "\"ok\""},
+    {"{\"url\": \"http://a\", \"ok\": {}}", "is missing"},
+    {"{\"url\": \"http://a\", \"ok\": {\"status\": \"200\"}}", "is missing"},
+    {"{\"url\": \"http://a\", \"ok\": {\"status\": 200, \"/a\": 1}}", "ranges like"},
+    {"{\"url\": \"http://a\", \"ok\": {\"code\": 0}}", "\"code\" is neither"},
+    {"{\"url\": \"http://a\", \"ok\": {\"\": 0}}", "is neither"},
+    {"{\"url\": \"http://a\", \"ok\": {\"/a~2\": 0}}", "is neither"},
+    {"{\"url\": \"http://a\", \"ok\": {\"/a~\": 0}}", "is neither"},
+    {"{\"url\": \"http://a\", \"ok\": {\"/a\": [0]}}", "a text, a number"},
+    {"{\"url\": \"http://a\", \"ok\": {\"/a\": {}}}", "a text, a number"},
 };
+
+static const struct {
+    const char *ok;
+    const char *body;
+    const char *words; /* of the reason; NULL: the attempt succeeded */
+} answers[] = {
+    {"{\"/code\": 0}", "{\"code\": 0, \"data\": {}}", NULL},
+    {"{\"/code\": 0}", "{\"code\": 0.0}", NULL},
+    {"{\"/code\": 0}", "{\"code\": \"0\"}", "another value than \"ok\" at \"/code\""},
+    {"{\"/code\": 0}", "{\"code\": 7, \"x\": \"secret\"}", "another value"},
+    {"{\"/code\": 0}", "{\"code\": null}", "another value"},
+    {"{\"/code\": null}", "{\"code\": null}", NULL},
+    {"{\"/code\": null}", "{}", "nothing at \"/code\""},
+    {"{\"/code\": 0}", "[]", "nothing"},
+    {"{\"/code\": 0}", "0", "nothing"},
+    {"{\"/code\": 0}", "", "not JSON"},
+    {"{\"/code\": 0}", "{\"code\": 0} and more", "not JSON"},
+    {"{\"/\": true}", "{\"\": true}", NULL},
+    {"{\"/a~1b/~0/1\": \"x\"}", "{\"a/b\": {\"~\": [\"y\", \"x\"]}}", NULL},
+    {"{\"/0\": 1}", "[1]", NULL},
+    {"{\"/0\": 1}", "{\"0\": 1}", NULL},
+    {"{\"/00\": 1}", "[1]", "nothing"},
+    {"{\"/1\": 1}", "[1]", "nothing"},
+    {"{\"/-\": 1}", "[1]", "nothing"},
+    {"{\"/99999999999999999999\": 1}", "[1]", "nothing"},
+    {"{\"/ok\": true, \"/n\": 2}", "{\"ok\": true, \"n\": 2}", NULL},
+    {"{\"/ok\": true, \"/n\": 2}", "{\"ok\": true, \"n\": 3}", "\"/n\""},
+    {"{\"/ok\": true}", "{\"ok\": false}", "another value"},
+    {"\"200\"", "not looked at", NULL},
+};
+
+static void an_answer_is_judged_by_its_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        struct http_options options;
+        struct buf body = {0};
+        struct err err = {0};
+        char text[200];
+
+        snprintf(text, sizeof(text), "{\"url\": \"http://a\", \"ok\": %s}", answers[i].ok);
+        read_options(&options, text);
+        buf_text_put(&body, answers[i].body);
+        if ((http_check_answer(&options, &body, &err) == RC_OK) != !answers[i].words)
+            fail_msg("%s, %s: %s", answers[i].ok, answers[i].body, err.text);
+        if (answers[i].words && !strstr(err.text, answers[i].words))
+            fail_msg("%s, %s: %s", answers[i].ok, answers[i].body, err.text);
+        assert_null(strstr(err.text, "secret"));
+        buf_done(&body);
+        http_options_done(&options);
+    }
+}
+
+static void statuses_and_values_are_both_needed(void **state)
+{
+    struct http_options options;
+    struct buf body = {0};
+    struct err err = {0};
+
+    (void)state;
+    read_options(&options,
+                 "{\"url\": \"http://a\", \"ok\": {\"/code\": 0, \"status\": \"200,409\"}}");
+    assert_true(http_is_ok(&options, 409));
+    assert_false(http_is_ok(&options, 201));
+    http_options_done(&options);
+    read_options(&options, "{\"url\": \"http://a\", \"ok\": {\"/code\": 0}}");
+    assert_true(http_is_ok(&options, 201));
+    buf_init(&body, 4);
+    buf_text_put(&body, "too long");
+    assert_int_equal(http_check_answer(&options, &body, &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "too long"));
+    buf_done(&body);
+    http_options_done(&options);
+}
 
 static void a_wrong_value_is_named(void **state)
 {
@@ -213,6 +296,8 @@ int main(void)
         cmocka_unit_test(a_url_alone_is_enough),
         cmocka_unit_test(every_option_can_be_set),
         cmocka_unit_test(a_wrong_value_is_named),
+        cmocka_unit_test(an_answer_is_judged_by_its_values),
+        cmocka_unit_test(statuses_and_values_are_both_needed),
         cmocka_unit_test(only_listed_hosts_are_allowed),
         cmocka_unit_test(a_host_in_brackets_is_an_address_and_no_longer),
         cmocka_unit_test(a_key_of_any_bytes_goes_into_a_header),

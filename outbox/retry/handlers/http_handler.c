@@ -231,14 +231,111 @@ static bool read_ranges(struct http_options *options, const char *text)
     }
 }
 
-static enum rc take_ok(void *ctx, const json_t *value, struct err *err)
+static enum rc take_statuses(struct http_options *options, const json_t *value, struct err *err)
 {
     const char *text = json_string_value(value);
 
-    if (text && read_ranges(ctx, text))
+    if (text && read_ranges(options, text))
         return RC_OK;
     return err_fail(err, RC_REJECT, 0, "ranges like \"200-299,409\" are expected, %d at most",
                     HTTP_RANGES_MAX);
+}
+
+/* In a JSON pointer "~" is followed by 0 or 1. */
+static bool is_pointer(const char *text)
+{
+    if (*text != '/' || strlen(text) > HTTP_POINTER_BYTES_MAX)
+        return false;
+    for (; *text; text++)
+        if (*text == '~' && text[1] != '0' && text[1] != '1')
+            return false;
+    return true;
+}
+
+static enum rc add_value(struct http_options *options, const char *pointer, const json_t *value,
+                         struct err *err)
+{
+    if (!is_pointer(pointer))
+        return err_fail(err, RC_REJECT, 0,
+                        "\"%.40s\" is neither \"status\" nor a JSON pointer like \"/code\"",
+                        pointer);
+    if (options->value_count == HTTP_VALUES_MAX)
+        return err_fail(err, RC_REJECT, 0, "%d pointers at most are expected", HTTP_VALUES_MAX);
+    if (json_is_object(value) || json_is_array(value))
+        return err_fail(err, RC_REJECT, 0,
+                        "a text, a number, true, false or null is expected at \"%.40s\"", pointer);
+    options->values[options->value_count].pointer = pointer;
+    options->values[options->value_count].value = value;
+    options->value_count++;
+    return RC_OK;
+}
+
+static enum rc take_ok(void *ctx, const json_t *value, struct err *err)
+{
+    struct http_options *options = ctx;
+    enum rc rc = RC_OK;
+    const char *name;
+    json_t *one;
+
+    if (!json_is_object(value))
+        return take_statuses(options, value, err);
+    /* Iterating takes no const, and changes nothing. */
+    json_object_foreach((json_t *)(uintptr_t)value, name, one) {
+        rc = strcmp(name, "status") == 0 ? take_statuses(options, one, err)
+                                         : add_value(options, name, one, err);
+        if (rc != RC_OK)
+            return rc;
+    }
+    return options->value_count > 0
+               ? rc
+               : err_fail(err, RC_REJECT, 0, "a JSON pointer like \"/code\" is missing");
+}
+
+/* Copies the first part of a pointer to a name, and returns what follows. */
+static const char *next_name(const char *pointer, char name[HTTP_POINTER_BYTES_MAX + 1])
+{
+    size_t len = 0;
+
+    for (pointer++; *pointer && *pointer != '/'; pointer++) {
+        if (*pointer == '~')
+            name[len++] = *++pointer == '0' ? '~' : '/';
+        else
+            name[len++] = *pointer;
+    }
+    name[len] = '\0';
+    return pointer;
+}
+
+/* The index of an array has no leading zero (RFC 6901, section 4). */
+static const json_t *find_element(const json_t *array, const char *name)
+{
+    size_t digits = strspn(name, "0123456789");
+
+    if (digits == 0 || digits > 9 || name[digits] || (digits > 1 && *name == '0'))
+        return NULL;
+    return json_array_get(array, strtoul(name, NULL, 10));
+}
+
+/* NULL: the document has nothing there. */
+static const json_t *find_value(const json_t *json, const char *pointer)
+{
+    char name[HTTP_POINTER_BYTES_MAX + 1];
+
+    while (json && *pointer) {
+        pointer = next_name(pointer, name);
+        json = json_is_array(json) ? find_element(json, name) : json_object_get(json, name);
+    }
+    return json;
+}
+
+/* 0 and 0.0 are the same number. */
+static bool value_is_same(const json_t *one, const json_t *other)
+{
+    if (json_is_real(one) || json_is_real(other))
+        return json_is_number(one) && json_is_number(other) &&
+               json_number_value(one) == json_number_value(other);
+    /* Comparing takes no const in older versions, and changes nothing. */
+    return json_equal((json_t *)(uintptr_t)one, (json_t *)(uintptr_t)other) == 1;
 }
 
 static const struct task_option fields[] = {
@@ -425,11 +522,15 @@ static void put_headers(struct buf *buf, const struct retry_job *job,
 static void classify_answer(const struct http_options *options, const struct http_url *url,
                             const struct call_answer *answer, struct attempt_result *attempt)
 {
-    if (http_is_ok(options, answer->status))
+    struct err err = {0};
+    bool ok = http_is_ok(options, answer->status);
+
+    if (ok && http_check_answer(options, attempt->result, &err) == RC_OK)
         return;
     attempt_fail(attempt, FAULT_SOURCE_HTTP, answer->status, FAULT_CLASS_TRANSIENT,
-                 "http: %s %s: answered with status %d%s", options->method, url->origin,
-                 answer->status, answer->no_retry ? ", and asked not to try again" : "");
+                 "http: %s %s: answered with status %d%s%s%s", options->method, url->origin,
+                 answer->status, ok ? ", but " : "", err.text,
+                 answer->no_retry ? ", and asked not to try again" : "");
     if (answer->no_retry)
         attempt->end = ATTEMPT_REJECTED;
     if (answer->retry_after_ms > 0)
@@ -567,6 +668,31 @@ bool http_is_ok(const struct http_options *options, int status)
         if (options->ok[i].from <= status && status <= options->ok[i].to)
             return true;
     return false;
+}
+
+enum rc http_check_answer(const struct http_options *options, const struct buf *body,
+                          struct err *err)
+{
+    enum rc rc = RC_OK;
+    json_t *json;
+
+    if (options->value_count == 0)
+        return RC_OK;
+    if (body->failed)
+        return err_fail(err, RC_REJECT, 0, "the answer is too long to be checked by \"ok\"");
+    json = json_loadb(body->data ? body->data : "", body->len, JSON_DECODE_ANY, NULL);
+    if (!json)
+        return err_fail(err, RC_REJECT, 0, "the answer is not JSON, so \"ok\" cannot check it");
+    for (size_t i = 0; rc == RC_OK && i < options->value_count; i++) {
+        const json_t *found = find_value(json, options->values[i].pointer);
+
+        if (!found || !value_is_same(found, options->values[i].value))
+            rc = err_fail(err, RC_REJECT, 0, "the answer has %s at \"%.40s\"",
+                          found ? "another value than \"ok\"" : "nothing",
+                          options->values[i].pointer);
+    }
+    json_decref(json);
+    return rc;
 }
 
 const char *http_own_header(const struct http_options *options, const char *name)

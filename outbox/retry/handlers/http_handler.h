@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The handler `http`: calls a host of retry.http_hosts with the task's params as the body. The
- * body of the answer is the result of the step. The option `ok` lists the statuses with which the
- * attempt succeeded. Any other status is a failure whose class policy.c decides: the rules of the
- * scene, then default_rules. The header Retry-After delays the next attempt, and tallybox-no-retry
- * ends the task. The options of a task are
+ * body of the answer is the result of the step. The option `ok` decides whether the attempt
+ * succeeded: by the status, or by values in the answer, which is JSON then. The class of a failure
+ * is decided by policy.c from the status: the rules of the scene, then default_rules. The header
+ * Retry-After delays the next attempt, and tallybox-no-retry ends the task. The options of a task
+ * are
  *
  *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
- *      "timeout": "10s", "ok": "200-299,409"}
+ *      "timeout": "10s", "ok": "200-299,409" or {"status": "200-299", "/code": 0}}
  *
- * A URL is required, the rest is optional. This file also decides which URLs may be called and
+ * A URL is required, the rest is optional. The names in `ok` that begin with "/" are JSON pointers
+ * (RFC 6901). This file also decides which URLs may be called and
  * which texts may be header values. The functions on options are pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
@@ -24,6 +26,8 @@
 #define HTTP_URLS_MAX 16
 #define HTTP_HEADERS_MAX 64
 #define HTTP_RANGES_MAX 16
+#define HTTP_VALUES_MAX 16
+#define HTTP_POINTER_BYTES_MAX 255
 #define HTTP_TIMEOUT_MS_DEFAULT 10000
 #define HTTP_ORIGIN_SIZE 280
 
@@ -55,6 +59,11 @@ struct http_options {
     int64_t timeout_ms;
     struct http_range ok[HTTP_RANGES_MAX];
     size_t ok_count;
+    struct {
+        const char *pointer;
+        const struct json_t *value; /* a text, a number, true, false or null */
+    } values[HTTP_VALUES_MAX];
+    size_t value_count;
     struct json_t *json; /* the texts point into it */
 };
 
@@ -65,8 +74,14 @@ void http_options_done(struct http_options *options);
 /* Returns whether the host is in the list, which has the form of retry.http_hosts. */
 bool http_is_allowed(const char *list, const struct http_url *url);
 
-/* Returns whether the attempt succeeded with this status. */
+/* Returns whether the attempt may have succeeded with this status. */
 bool http_is_ok(const struct http_options *options, int status);
+
+/* Checks the values that `ok` names against the answer's body, of up to RETRY_RESULT_BYTES_MAX.
+ * RC_REJECT: err says which pointer has another value, without the value, or that the body is not
+ * JSON. */
+enum rc http_check_answer(const struct http_options *options, const struct buf *body,
+                          struct err *err);
 
 /* Returns the value of the header that the task's options name, ignoring case; NULL: they have no
  * such header. */
