@@ -8,6 +8,7 @@ import pathlib
 import random
 import re
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -206,6 +207,28 @@ class Pages(suite.Case):
         self.stack.sql("UPDATE remark SET votes_window = 0")
         self.roll_up()
 
+    def test_first_pages_and_own_votes_read_only_their_own_rows(self):
+        """Plans, by what the server reads: an item and a voter with many rows of others around."""
+        self.stack.sql("INSERT INTO remark (id, item_id, votes) WITH RECURSIVE n (i) AS (SELECT 1 "
+                       "UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT a.i * 1000 + b.i, "
+                       "b.i % 3, b.i FROM n a JOIN n b WHERE a.i <= 10")
+        self.stack.sql("INSERT INTO vote_state (voter_id, content_id, voting, version, event_id) "
+                       "SELECT v.voter, id, 1, 1, UNHEX(LEFT(SHA2(CONCAT(id, '/', v.voter), 256), 32)) "
+                       "FROM remark JOIN (SELECT 1 AS voter UNION ALL SELECT 2 UNION ALL SELECT 3) v")
+        self.stack.sql("INSERT INTO vote_count (content_id, votes) SELECT id, 3 FROM remark")
+        for table in ("vote_state", "vote_count"):
+            self.addCleanup(self.stack.sql, f"DELETE FROM {table}")
+        for sort in ("newest", "votes"):
+            for voter, bound in (("", 300), ("&voterId=2", 400)):
+                with self.subTest(sort=sort, voter=voter):
+                    before = self.read_rows()
+                    page = self.serve.get(f"/v1/remarks?itemId=1&sort={sort}{voter}")
+                    read = self.read_rows() - before
+                    self.assertEqual(len(page["remarks"]), 20)
+                    self.assertEqual({one.get("voting") for one in page["remarks"]},
+                                     {1 if voter else None})
+                    self.assertLess(read, bound)
+
     def read_rows(self):
         return sum(int(value) for name, value in self.stack.sql(
             "SHOW GLOBAL STATUS LIKE 'Handler_read%'") if name.lower() in (
@@ -252,6 +275,22 @@ class Cache(suite.Case):
         self.assertEqual(len(answers[0]["remarks"]), 20)
         self.assertEqual(self.pages(serve, "read"), 1)
         self.assertEqual(self.pages(serve, "kept") + self.pages(serve, "shared"), 999)
+
+    def test_a_thousand_readers_of_a_server_that_has_just_started_read_each_page_once(self):
+        serve = self.start("serve")
+        paths = [f"/v1/remarks?itemId={item}&sort={sort}&limit={limit}"
+                 for item in range(1, 10) for sort in ("newest", "votes") for limit in (5, 10, 20)]
+        readers = 1000
+        with concurrent.futures.ThreadPoolExecutor(200) as pool:
+            answers = list(pool.map(lambda n: (n % len(paths), serve.get(paths[n % len(paths)])),
+                                    range(readers)))
+        pages = {}
+        for number, answer in answers:
+            self.assertEqual(pages.setdefault(number, answer["remarks"]), answer["remarks"])
+        self.assertEqual(len(pages), len(paths))
+        self.assertEqual(self.pages(serve, "read"), len(paths))
+        self.assertEqual(self.pages(serve, "kept") + self.pages(serve, "shared"),
+                         readers - len(paths))
 
     def test_memory_stays_below_its_bound(self):
         bound = 1000000
@@ -387,6 +426,26 @@ class Away(suite.Case):
         suite.wait_for("live pages again", lambda: (
             lambda answer: answer.status == 200 and not json.loads(answer.body)["stale"])(
                 serve.call("GET", "/v1/remarks?itemId=1&voterId=1")))
+
+
+    def test_a_page_that_is_staler_than_the_bound_is_not_shown(self):
+        insert(self.stack, ((n, 7) for n in range(501, 531)))
+        bound_ms = 5000
+        serve = self.start("serve", sets={"api.request_timeout_ms": 500, "api.page_cache_ms": 100,
+                                          "api.page_stale_ms": bound_ms})
+        path = "/v1/remarks?itemId=7"
+        first = serve.get(path)
+        suite.database().stop()
+        self.addCleanup(suite.database().restart)
+        ended = time.monotonic() + bound_ms / 1000
+        suite.wait_for("the page to be stale", lambda: json.loads(
+            serve.call("GET", path).body).get("stale") or time.monotonic() > ended)
+        suite.wait_for("the page to pass the bound", lambda: (
+            time.monotonic() > ended and serve.call("GET", path).status == 503), 30)
+        self.assertIn("unavailable", serve.call("GET", path).body.decode())
+        suite.database().restart()
+        suite.wait_for("the page again", lambda: serve.call("GET", path).status == 200)
+        self.assertEqual(serve.get(path)["remarks"], first["remarks"])
 
 
 class WithoutSink(suite.Case):
