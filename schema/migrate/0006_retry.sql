@@ -13,6 +13,21 @@ CREATE TABLE retry_scene (
     PRIMARY KEY (task_group, scene)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what the failures of each kind of task mean; a scene without a row has what init_scene of its group says';
 
+CREATE TABLE retry_scene_version (
+    number     BIGINT       NOT NULL AUTO_INCREMENT,
+    task_group VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    scene      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    version    BIGINT       NOT NULL COMMENT 'of the row of retry_scene',
+    policy     TEXT         CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    options    TEXT         CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL,
+    paused     TINYINT      NOT NULL,
+    changed_at DATETIME(3)  NOT NULL,
+    changed_by VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'the operator; empty: by SQL',
+    why        VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'in the operator''s words',
+    PRIMARY KEY (number),
+    KEY ix_retry_scene_version (task_group, scene, number)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'every version of the rows of retry_scene that a command has made or replaced';
+
 CREATE TABLE retry_scene_change (
     name   VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the table: retry_scene',
     number BIGINT      NOT NULL COMMENT 'grows with every change that tallybox makes to a scene',

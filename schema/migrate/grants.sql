@@ -168,6 +168,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_retr
 GRANT SELECT, INSERT ON outbox_side.retry_attempt TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retry_admin'@'%';
+GRANT SELECT, INSERT ON outbox_side.retry_scene_version TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_audit TO 'tallybox_retry_admin'@'%';

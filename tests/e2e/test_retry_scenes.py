@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A scene that an operator changes: `tallybox retry scene set|pause|resume` waits until every live
-retry process has it in force, and names the processes that do not."""
+"""A scene that an operator changes: `tallybox retry scene set|revert|pause|resume` waits until every
+live retry process has it in force, and names the processes that do not. Its versions are kept."""
 
 import json
 import pathlib
 import signal
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -64,6 +65,98 @@ class Changed(SceneCase):
             "SELECT outcome, attempts FROM retry_task_history"))
         self.assertEqual(self.stack.sql("SELECT outcome, attempts FROM retry_task_history"),
                          [("done", 1)])
+
+
+class Versions(SceneCase):
+    """Every version of a scene is kept, and may be stored again."""
+
+    def setUp(self):
+        super().setUp()
+        self.stack.sql("DELETE FROM retry_scene_version")
+
+    def out(self, *arguments):
+        return self.retry(*arguments).stdout
+
+    def versions(self, scene="mail", *arguments):
+        return json.loads(self.out("scene", "history", scene, "--json", *arguments))["versions"]
+
+    def row(self):
+        return self.stack.sql("SELECT policy, options, paused FROM retry_scene WHERE scene = 'mail'")
+
+    def change(self, *arguments, **options):
+        done = self.retry(*arguments, "--wait", "0", **options)
+        return done.stdout + done.stderr
+
+    def test_versions_tell_who_when_and_what_and_can_be_stored_again(self):
+        self.assertEqual(self.versions(), [])
+        self.assertIn("no command has changed", self.out("scene", "history", "mail"))
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 2}', "--reason", "a try")
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 2}')  # changes nothing
+        self.change("scene", "set", "mail", "--options", '{"url": "http://a/"}')
+        self.change("pause", "mail")
+        found = self.versions()
+        self.assertEqual([(one["version"], one["changed"], one["paused"], one["policy"],
+                           one["options"], one["why"]) for one in found], [
+            (3, ["paused"], True, '{"attempts": 2}', '{"url": "http://a/"}', ""),
+            (2, ["options"], False, '{"attempts": 2}', '{"url": "http://a/"}', ""),
+            (1, ["policy", "options", "paused"], False, '{"attempts": 2}', None, "a try")])
+        numbers = [one["number"] for one in found]
+        self.assertEqual(numbers, sorted(numbers, reverse=True))
+        for one in found:
+            self.assertIn("@", one["by"])
+            self.assertLess(abs(one["atMs"] / 1000 - time.time()), 300)
+        # The policy and the options of the first one; the scene stays paused.
+        self.change("scene", "revert", "mail", "--to", str(numbers[-1]))
+        self.assertEqual(self.row(), [('{"attempts": 2}', None, 1)])
+        self.assertIn("was so before",
+                      self.change("scene", "revert", "mail", "--to", str(numbers[-1])))
+        found = self.versions()
+        self.assertEqual((len(found), found[0]["version"], found[0]["changed"]),
+                         (4, 4, ["options"]))
+        self.assertEqual([one["number"] for one in self.versions("mail", "--limit", "2")],
+                         [one["number"] for one in found[:2]])
+        text = self.out("scene", "history", "mail")
+        self.assertRegex(text, r"version +1, of .+ UTC, by \S+@\S+: a try")
+        self.assertEqual(text.count("changed   options\n"), 2)
+        actions = json.loads(self.out("audit", "--scene", "mail", "--json"))["actions"]
+        self.assertEqual([(one["action"], one["changed"]) for one in actions[-2:]],
+                         [("scene revert", 1), ("scene revert", 0)])
+        self.assertIn(f"to={numbers[-1]}", actions[-1]["what"])
+
+    def test_a_version_that_sql_made_is_kept_when_a_command_replaces_it(self):
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 2}')
+        self.stack.sql("UPDATE retry_scene SET policy = '{\"attempts\": 3}', version = version + 1")
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 4}')
+        found = self.versions()
+        self.assertEqual([one["policy"] for one in found],
+                         ['{"attempts": 4}', '{"attempts": 3}', '{"attempts": 2}'])
+        self.assertEqual([one["by"] == "" for one in found], [False, True, False])
+        self.assertIn(", by SQL", self.out("scene", "history", "mail"))
+        self.change("scene", "revert", "mail", "--to", str(found[1]["number"]))
+        self.assertEqual(self.row(), [('{"attempts": 3}', None, 0)])
+
+    def test_a_deleted_scene_comes_back_by_its_history(self):
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 2}')
+        self.stack.sql("DELETE FROM retry_scene")
+        self.change("scene", "revert", "mail", "--to", str(self.versions()[0]["number"]))
+        self.assertEqual(self.row(), [('{"attempts": 2}', None, 0)])
+        self.assertEqual(len(self.versions()), 2)
+
+    def test_a_number_that_is_not_of_the_scene_is_refused(self):
+        self.change("scene", "set", "mail", "--policy", '{"attempts": 2}')
+        self.change("scene", "set", "fax", "--policy", '{"attempts": 3}')
+        other = str(self.versions("fax")[0]["number"])
+        for arguments, words in ((["mail", "--to", other], "scene history mail"),
+                                 (["mail", "--to", "-1"], "number of a version"),
+                                 (["mail"], "--to is missing"),
+                                 (["--to", other], "takes one SCENE")):
+            answer = self.change("scene", "revert", *arguments, expect=suite.USAGE)
+            self.assertIn(words, answer)
+        self.stack.sql("UPDATE retry_scene_version SET policy = '{' WHERE scene = 'mail'")
+        self.assertIn("nothing was changed", self.change(
+            "scene", "revert", "mail", "--to", str(self.versions()[0]["number"]),
+            expect=suite.USAGE))
+        self.assertEqual(self.row(), [('{"attempts": 2}', None, 0)])
 
 
 class InForce(SceneCase):

@@ -342,6 +342,8 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_SCENE_LIST:
     case RETRY_SCENE_SHOW:
     case RETRY_SCENE_SET:
+    case RETRY_SCENE_HISTORY:
+    case RETRY_SCENE_REVERT:
     case RETRY_SCENE_FIELDS:
     case RETRY_SCENE_WAITS:
     case RETRY_SCENE_PRESETS:
@@ -414,6 +416,8 @@ const struct option_action retry_actions[] = {
     {"scene list", "", "every scene that has a row"},
     {"scene show", "SCENE", "its policy and options"},
     {"scene set", "SCENE", "checks and stores its policy and options"},
+    {"scene history", "SCENE", "its versions, the newest first: who, when, what changed"},
+    {"scene revert", "SCENE", "stores the policy and options of an earlier version again"},
     {"scene fields", "", "the fields of a policy, as a table"},
     {"scene waits", "", "the named waits"},
     {"scene presets", "", "the named policies"},
@@ -492,6 +496,8 @@ static const struct option_entry entries[] = {
      "at most this many (default of list and history: 50)", NULL},
     {"after", OPTION_NUMBER, &words.after, "ID", "list, history: only tasks with greater ids",
      NULL},
+    {"to", OPTION_NUMBER, &words.to, "NUMBER",
+     "scene revert: the version, as scene history lists it", NULL},
     {"raw", OPTION_FLAG, &words.raw, NULL, "show: write the parameters' bytes, and nothing else",
      NULL},
     {"force", OPTION_FLAG, &words.force, NULL,
@@ -526,7 +532,8 @@ static const struct option_entry entries[] = {
      "actions that change something: why, for the audit and the callbacks of cancelled tasks",
      NULL},
     {"wait", OPTION_NUMBER, &words.wait_s, "SECONDS",
-     "scene set, pause, resume: how long to wait for the retry processes (default 10; 0: do "
+     "scene set, scene revert, pause, resume: how long to wait for the retry processes (default "
+     "10; 0: do "
      "not wait)",
      NULL},
     {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask", NULL},

@@ -50,6 +50,8 @@ static void put_what(struct buf *out, const struct retry_request *request)
     put_word(out, "initScene", words->init_scene);
     put_word(out, "description", words->description);
     put_word(out, "policy", words->policy);
+    if (words->to > 0)
+        buf_print(out, "%sto=%" PRId64, out->len > 0 ? " " : "", words->to);
     put_word(out, "options", words->options ? "given" : NULL);
     put_word(out, "headers", words->headers ? "given" : NULL);
     put_word(out, "params", words->params_path ? "given" : words->no_params ? "none" : NULL);

@@ -485,6 +485,8 @@ static unsigned get_states(const struct retry_request *request)
     case RETRY_SCENE_LIST:
     case RETRY_SCENE_SHOW:
     case RETRY_SCENE_SET:
+    case RETRY_SCENE_HISTORY:
+    case RETRY_SCENE_REVERT:
     case RETRY_SCENE_FIELDS:
     case RETRY_SCENE_WAITS:
     case RETRY_SCENE_PRESETS:

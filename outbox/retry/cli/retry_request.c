@@ -17,9 +17,9 @@
 #define CHANGES (BIT(RETRY_RUN_NOW) | BIT(RETRY_CANCEL) | BIT(RETRY_UNPARK) | BIT(RETRY_REQUEUE))
 #define PAGES (BIT(RETRY_LIST) | BIT(RETRY_HISTORY))
 #define ON_HISTORY (BIT(RETRY_HISTORY) | BIT(RETRY_REQUEUE))
-#define ON_SCENES \
-    (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_SET))
-#define CHANGES_SCENES (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET))
+#define CHANGES_SCENES \
+    (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET) | BIT(RETRY_SCENE_REVERT))
+#define ON_SCENES (CHANGES_SCENES | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY))
 #define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
 #define CONTENT (BIT(RETRY_EDIT) | BIT(RETRY_REQUEUE))
 #define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | ON_GROUPS)
@@ -28,7 +28,7 @@
      BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) | BIT(RETRY_HANDLERS))
 #define WITH_JSON                                                           \
     (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
-     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_AUDIT))
+     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY) | BIT(RETRY_AUDIT))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -44,6 +44,8 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_SCENE_LIST] = "scene list",
     [RETRY_SCENE_SHOW] = "scene show",
     [RETRY_SCENE_SET] = "scene set",
+    [RETRY_SCENE_HISTORY] = "scene history",
+    [RETRY_SCENE_REVERT] = "scene revert",
     [RETRY_GROUP_LIST] = "group list",
     [RETRY_GROUP_SET] = "group set",
     [RETRY_GROUP_ENABLE] = "group enable",
@@ -104,8 +106,10 @@ static enum rc read_action(struct retry_request *request, const char *const *arg
     if (count > 1 && (strcmp(arguments[0], "scene") == 0 || strcmp(arguments[0], "group") == 0))
         return fail_unknown(arguments[0], arguments[1], err);
     if (strcmp(arguments[0], "scene") == 0)
-        return err_fail(err, RC_FATAL, 0,
-                        "an action is missing: scene list, scene show SCENE or scene set SCENE");
+        return err_fail(
+            err, RC_FATAL, 0,
+            "an action is missing: scene list, scene show SCENE, scene set SCENE, scene "
+            "history SCENE or scene revert SCENE");
     if (strcmp(arguments[0], "group") == 0)
         return err_fail(err, RC_FATAL, 0,
                         "an action is missing: group list, group set GROUP, group enable GROUP or "
@@ -259,7 +263,9 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"id", words->id != 0, ON_TASKS},
         {"since", words->since != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
         {"until", words->until != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
-        {"limit", words->limit != RETRY_LIMIT_ANY, ON_TASKS | BIT(RETRY_AUDIT)},
+        {"limit", words->limit != RETRY_LIMIT_ANY,
+         ON_TASKS | BIT(RETRY_AUDIT) | BIT(RETRY_SCENE_HISTORY)},
+        {"to", words->to != 0, BIT(RETRY_SCENE_REVERT)},
         {"after", words->after != 0, PAGES | BIT(RETRY_AUDIT)},
         {"all", words->all, CHANGES},
         {"yes", words->yes, CHANGES},
@@ -297,6 +303,10 @@ static enum rc check_values(const struct retry_words *words, struct err *err)
     if (words->wait_s != RETRY_WAIT_UNSAID &&
         (words->wait_s < 0 || words->wait_s > RETRY_WAIT_S_MAX))
         return err_fail(err, RC_FATAL, 0, "--wait takes 0 to %d seconds", RETRY_WAIT_S_MAX);
+    if (words->to < 0)
+        return err_fail(err, RC_FATAL, 0,
+                        "--to takes the number of a version, as scene history "
+                        "lists it");
     if (words->after < 0 || words->id < 0)
         return err_fail(err, RC_FATAL, 0, "--%s takes the id of a task",
                         words->after < 0 ? "after" : "id");
@@ -386,6 +396,9 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
                         request->action == RETRY_UNPARK ? "a KEY" : "an ID");
     if ((CHANGES & BIT(request->action)) != 0 && ids > 0 && said)
         return err_fail(err, RC_FATAL, 0, "use IDs, or --scene, --key ..., not both");
+    if (request->action == RETRY_SCENE_REVERT && words->to == 0)
+        return err_fail(err, RC_FATAL, 0,
+                        "--to is missing: the number of a version, as scene history lists it");
     if (request->action == RETRY_SCENE_SET && !words->policy && !words->options)
         return err_fail(
             err, RC_FATAL, 0,

@@ -33,6 +33,8 @@ enum retry_action {
     RETRY_SCENE_LIST,
     RETRY_SCENE_SHOW,
     RETRY_SCENE_SET,
+    RETRY_SCENE_HISTORY,
+    RETRY_SCENE_REVERT,
     RETRY_GROUP_LIST,
     RETRY_GROUP_SET,
     RETRY_GROUP_ENABLE,
@@ -73,6 +75,7 @@ struct retry_words {
     int64_t id;
     int64_t limit; /* RETRY_LIMIT_ANY */
     int64_t after;
+    int64_t to;     /* the number of a version */
     int64_t wait_s; /* RETRY_WAIT_UNSAID */
     bool all;
     bool yes;

@@ -7,11 +7,14 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/text.h"
+#include "common/utc.h"
+#include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/store/scene_mysql.h"
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +168,125 @@ static int show_scene(struct db *db, const struct retry_request *request)
     return options_print(&scenes.out);
 }
 
+struct versions {
+    struct buf out;
+    bool json;
+    size_t count;
+};
+
+static const struct {
+    const char *name;
+    size_t at;
+} version_parts[] = {
+    {"policy", offsetof(struct scene_version, policy_changed)},
+    {"options", offsetof(struct scene_version, options_changed)},
+    {"paused", offsetof(struct scene_version, paused_changed)},
+};
+
+static bool part_changed(const struct scene_version *version, size_t part)
+{
+    return *(const bool *)((const char *)version + version_parts[part].at);
+}
+
+static json_t *changed_parts(const struct scene_version *version)
+{
+    json_t *parts = json_array();
+
+    for (size_t i = 0; i < sizeof(version_parts) / sizeof(version_parts[0]); i++)
+        if (part_changed(version, i))
+            json_array_append_new(parts, json_string(version_parts[i].name));
+    return parts;
+}
+
+static void put_version_json(struct buf *out, const struct scene_version *version)
+{
+    json_t *object =
+        json_pack("{s:I, s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "number",
+                  (json_int_t)version->number, "version", (json_int_t)version->version, "atMs",
+                  (json_int_t)version->at_ms, "by", version->by, "why", version->why, "changed",
+                  changed_parts(version), "paused", version->paused, "policy",
+                  text_or_null(version->policy), "options", text_or_null(version->options));
+    char *text = object ? json_dumps(object, 0) : NULL;
+
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
+    json_decref(object);
+}
+
+static void put_version_text(struct versions *versions, const struct scene_version *version)
+{
+    struct buf *out = &versions->out;
+    char when[WHEN_TEXT_SIZE];
+    const char *comma = "";
+
+    if (versions->count > 0)
+        buf_char(out, '\n');
+    when_text(when, version->at_ms);
+    buf_print(out, "%-10s%" PRId64 "\n%-10s%" PRId64 "%s, of %s, by ", "number", version->number,
+              "version", version->version, version->paused ? ", paused" : "", when);
+    if (version->by[0])
+        task_text_line(out, version->by);
+    else
+        buf_text_put(out, "SQL");
+    if (version->why[0]) {
+        buf_text_put(out, ": ");
+        task_text_line(out, version->why);
+    }
+    buf_print(out, "\n%-10s", "changed");
+    for (size_t i = 0; i < sizeof(version_parts) / sizeof(version_parts[0]); i++) {
+        if (!part_changed(version, i))
+            continue;
+        buf_print(out, "%s%s", comma, version_parts[i].name);
+        comma = ", ";
+    }
+    buf_char(out, '\n');
+    put_lines(out, "policy", version->policy, "(default)");
+    put_lines(out, "options", version->options, "(none)");
+}
+
+static enum rc put_version(void *ctx, const struct scene_version *version, struct err *err)
+{
+    struct versions *versions = ctx;
+
+    (void)err;
+    if (versions->json) {
+        buf_text_put(&versions->out, versions->count == 0 ? "\n  " : ",\n  ");
+        put_version_json(&versions->out, version);
+    } else {
+        put_version_text(versions, version);
+    }
+    versions->count++;
+    return RC_OK;
+}
+
+static int list_versions(struct db *db, const struct retry_request *request)
+{
+    struct versions versions = {.json = request->words.json};
+    int64_t limit = request->words.limit > 0 ? request->words.limit : RETRY_LIST_ROWS;
+    struct err err = {0};
+    enum rc rc;
+
+    if (limit > RETRY_LIST_ROWS_MAX)
+        limit = RETRY_LIST_ROWS_MAX;
+    if (versions.json)
+        buf_text_put(&versions.out, "{\"versions\": [");
+    rc = scene_mysql_versions(db, request->group, request->scene, 0, (size_t)limit, put_version,
+                              &versions, &err);
+    if (rc != RC_OK) {
+        buf_done(&versions.out);
+        return options_fail(rc, &err);
+    }
+    if (versions.json)
+        buf_text_put(&versions.out, versions.count > 0 ? "\n]}\n" : "]}\n");
+    else if (versions.count == 0)
+        buf_print(&versions.out, "no command has changed scene %s/%s\n", request->group,
+                  request->scene);
+    return options_print(&versions.out);
+}
+
 /* The text itself, or what FILE holds for "@FILE" ("@-": standard input). */
 static enum rc take_text(struct buf *text, const char *word, const char *option, struct err *err)
 {
@@ -312,9 +434,26 @@ static int await_processes(struct db *db, const struct retry_request *request)
     return EXIT_UNAVAILABLE;
 }
 
+/* Ends the command after scene_mysql_set(). */
+static int end_set(struct db *db, const struct retry_request *request, enum rc rc, bool changed,
+                   const struct err *err)
+{
+    if (rc == RC_REJECT) {
+        fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err->text);
+        return EXIT_USAGE;
+    }
+    if (rc != RC_OK)
+        return options_fail(rc, err);
+    retry_audit_end(db, request, changed);
+    printf("scene %s/%s %s\n", request->group, request->scene,
+           changed ? "is set" : "was so before");
+    return await_processes(db, request);
+}
+
 static int set_scene(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
+    const struct scene_target target = {request->group, request->scene, request->audit_id};
     struct buf policy = {0};
     struct buf options = {0};
     struct err err = {0};
@@ -334,21 +473,57 @@ static int set_scene(struct db *db, const struct retry_request *request)
         rc = err.text[0] ? RC_REJECT : RC_OK;
     }
     if (rc == RC_OK)
-        rc = scene_mysql_set(db, request->group, request->scene,
-                             words->policy ? buf_text(&policy) : NULL,
+        rc = scene_mysql_set(db, &target, words->policy ? buf_text(&policy) : NULL,
                              words->options ? buf_text(&options) : NULL, &changed, &err);
     buf_done(&policy);
     buf_done(&options);
-    if (rc == RC_REJECT) {
-        fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
-        return EXIT_USAGE;
+    return end_set(db, request, rc, changed, &err);
+}
+
+struct old_version {
+    struct buf policy;
+    struct buf options;
+    bool found;
+};
+
+static enum rc take_version(void *ctx, const struct scene_version *version, struct err *err)
+{
+    struct old_version *old = ctx;
+
+    old->found = true;
+    buf_text_put(&old->policy, version->policy ? version->policy : "");
+    buf_text_put(&old->options, version->options ? version->options : "");
+    return old->policy.failed || old->options.failed
+               ? err_fail(err, RC_FATAL, 0, "no memory for a version of a scene")
+               : RC_OK;
+}
+
+/* A version may be paused or not; reverting to it neither pauses nor resumes the scene. */
+static int revert_scene(struct db *db, const struct retry_request *request)
+{
+    const struct scene_target target = {request->group, request->scene, request->audit_id};
+    struct old_version old = {.found = false};
+    struct err err = {0};
+    bool changed = false;
+    enum rc rc = scene_mysql_versions(db, request->group, request->scene, request->words.to, 1,
+                                      take_version, &old, &err);
+
+    if (rc == RC_OK && !old.found)
+        rc = err_fail(&err, RC_REJECT, 0,
+                      "scene %s/%s has no version with the number %" PRId64
+                      "; tallybox retry scene history %s --group %s lists them",
+                      request->group, request->scene, request->words.to, request->scene,
+                      request->group);
+    if (rc == RC_OK) {
+        retry_scene_find_fault(buf_text(&old.policy), buf_text(&old.options), &err);
+        rc = err.text[0] ? RC_REJECT : RC_OK;
     }
-    if (rc != RC_OK)
-        return options_fail(rc, &err);
-    retry_audit_end(db, request, changed);
-    printf("scene %s/%s %s\n", request->group, request->scene,
-           changed ? "is set" : "was so before");
-    return await_processes(db, request);
+    if (rc == RC_OK)
+        rc = scene_mysql_set(db, &target, buf_text(&old.policy), buf_text(&old.options), &changed,
+                             &err);
+    buf_done(&old.policy);
+    buf_done(&old.options);
+    return end_set(db, request, rc, changed, &err);
 }
 
 static int set_scene_paused(struct db *db, const struct retry_request *request)
@@ -356,7 +531,8 @@ static int set_scene_paused(struct db *db, const struct retry_request *request)
     bool pause = request->action == RETRY_PAUSE;
     struct err err = {0};
     bool changed = false;
-    enum rc rc = scene_mysql_pause(db, request->group, request->scene, pause, &changed, &err);
+    const struct scene_target target = {request->group, request->scene, request->audit_id};
+    enum rc rc = scene_mysql_pause(db, &target, pause, &changed, &err);
 
     if (rc != RC_OK)
         return options_fail(rc, &err);
@@ -375,6 +551,10 @@ int retry_scene(struct db *db, const struct retry_request *request)
         return show_scene(db, request);
     if (request->action == RETRY_SCENE_SET)
         return set_scene(db, request);
+    if (request->action == RETRY_SCENE_HISTORY)
+        return list_versions(db, request);
+    if (request->action == RETRY_SCENE_REVERT)
+        return revert_scene(db, request);
     return set_scene_paused(db, request);
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct scene_query {
@@ -85,9 +86,9 @@ static enum rc count_change(struct db *db, struct err *err)
 }
 
 /* Gives a scene without a row one that can be changed, with the policy that it had from its group.
- * Refuses the row with which the table would
- * exceed RETRY_SCENES_MAX, because every retry process would stop. Invariant: the number of rows
- * does not change before COMMIT, because all commands lock the same row in count_change() first. */
+ * Refuses the row with which the table would exceed RETRY_SCENES_MAX, because every retry process
+ * would stop. Invariant: the number of rows does not change before COMMIT, because all commands
+ * lock the same row in count_change() first. */
 static enum rc make_row(struct db *db, const char *group, const char *scene, struct err *err)
 {
     struct buf sql = {0};
@@ -126,26 +127,79 @@ static enum rc end_change(struct db *db, enum rc rc, uint64_t affected, bool *ch
     return rc;
 }
 
-enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
+#define VERSION_COLUMNS                                                                           \
+    "INSERT INTO retry_scene_version (task_group, scene, version, policy, options, paused, "      \
+    "changed_at, changed_by, why) SELECT s.task_group, s.scene, s.version, s.policy, s.options, " \
+    "s.paused, s.updated_at, "
+
+/* Stores the row that is about to be replaced, unless a command has made and stored it. */
+static enum rc keep_replaced(struct db *db, const struct scene_target *target, struct err *err)
+{
+    struct buf sql = {0};
+
+    buf_text_put(&sql, VERSION_COLUMNS "'', '' FROM retry_scene s WHERE s.version > 0");
+    put_name(db, &sql, " AND s.task_group = ", target->group);
+    put_name(db, &sql, " AND s.scene = ", target->scene);
+    buf_text_put(&sql, " AND NOT EXISTS (SELECT 1 FROM retry_scene_version v WHERE v.task_group = "
+                       "s.task_group AND v.scene = s.scene AND v.version = s.version AND v.policy "
+                       "<=> s.policy AND v.options <=> s.options AND v.paused = s.paused)");
+    return run_sql(db, &sql, NULL, err);
+}
+
+/* Stores the new row, in the transaction of the change. */
+static enum rc keep_new(struct db *db, const struct scene_target *target, struct err *err)
+{
+    struct buf sql = {0};
+
+    buf_print(&sql,
+              VERSION_COLUMNS "COALESCE(a.acted_by, ''), COALESCE(a.why, '') FROM retry_scene s "
+                              "LEFT JOIN retry_audit a ON a.id = %" PRId64,
+              target->audit_id);
+    put_name(db, &sql, " WHERE s.task_group = ", target->group);
+    put_name(db, &sql, " AND s.scene = ", target->scene);
+    return run_sql(db, &sql, NULL, err);
+}
+
+static enum rc begin_change(struct db *db, const struct scene_target *target, bool make,
+                            struct err *err)
+{
+    enum rc rc = count_change(db, err);
+
+    if (rc == RC_OK)
+        rc = keep_replaced(db, target, err);
+    if (rc == RC_OK && make)
+        rc = make_row(db, target->group, target->scene, err);
+    return rc;
+}
+
+/* Runs the UPDATE of a change that has begun, and ends it. */
+static enum rc run_change(struct db *db, const struct scene_target *target, struct buf *sql,
+                          bool *changed, struct err *err)
+{
+    uint64_t affected = 0;
+    enum rc rc = run_sql(db, sql, &affected, err);
+
+    if (rc == RC_OK && affected > 0)
+        rc = keep_new(db, target, err);
+    return end_change(db, rc, affected, changed, err);
+}
+
+enum rc scene_mysql_pause(struct db *db, const struct scene_target *target, bool paused,
                           bool *changed, struct err *err)
 {
     struct buf sql = {0};
-    uint64_t affected = 0;
-    enum rc rc = count_change(db, err);
+    enum rc rc = begin_change(db, target, paused, err);
 
-    if (rc == RC_OK && paused)
-        rc = make_row(db, group, scene, err);
     if (rc != RC_OK)
         return end_change(db, rc, 0, changed, err);
     buf_print(&sql,
               "UPDATE retry_scene SET paused = %d, version = version + 1, updated_at = "
               "UTC_TIMESTAMP(3)",
               paused);
-    put_name(db, &sql, " WHERE task_group = ", group);
-    put_name(db, &sql, " AND scene = ", scene);
+    put_name(db, &sql, " WHERE task_group = ", target->group);
+    put_name(db, &sql, " AND scene = ", target->scene);
     buf_print(&sql, " AND paused <> %d", paused);
-    rc = run_sql(db, &sql, &affected, err);
-    return end_change(db, rc, affected, changed, err);
+    return run_change(db, target, &sql, changed, err);
 }
 
 static void put_set(struct db *db, struct buf *sql, const char *column, const char *text)
@@ -165,29 +219,79 @@ static void put_differs(struct db *db, struct buf *sql, const char *column, cons
     put_text(db, sql, text);
 }
 
-enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
+enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const char *policy,
                         const char *options, bool *changed, struct err *err)
 {
     struct buf sql = {0};
-    uint64_t affected = 0;
-    enum rc rc = count_change(db, err);
+    enum rc rc = begin_change(db, target, true, err);
 
-    if (rc == RC_OK)
-        rc = make_row(db, group, scene, err);
     if (rc != RC_OK)
         return end_change(db, rc, 0, changed, err);
     buf_text_put(&sql, "UPDATE retry_scene SET version = version + 1, updated_at = "
                        "UTC_TIMESTAMP(3)");
     put_set(db, &sql, "policy", policy);
     put_set(db, &sql, "options", options);
-    put_name(db, &sql, " WHERE task_group = ", group);
-    put_name(db, &sql, " AND scene = ", scene);
+    put_name(db, &sql, " WHERE task_group = ", target->group);
+    put_name(db, &sql, " AND scene = ", target->scene);
     buf_text_put(&sql, " AND (version = 0");
     put_differs(db, &sql, "policy", policy);
     put_differs(db, &sql, "options", options);
     buf_char(&sql, ')');
-    rc = run_sql(db, &sql, &affected, err);
-    return end_change(db, rc, affected, changed, err);
+    return run_change(db, target, &sql, changed, err);
+}
+
+struct version_query {
+    enum rc (*on_version)(void *ctx, const struct scene_version *version, struct err *err);
+    void *ctx;
+};
+
+static enum rc version_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct version_query *version_query = ctx;
+    const struct scene_version version = {
+        .number = db_column_i64(row, 0),
+        .version = db_column_i64(row, 1),
+        .policy = row->columns[2],
+        .options = row->columns[3],
+        .paused = db_column_i64(row, 4) != 0,
+        .at_ms = db_column_i64(row, 5),
+        .by = row->columns[6],
+        .why = row->columns[7],
+        .policy_changed = db_column_i64(row, 8) != 0,
+        .options_changed = db_column_i64(row, 9) != 0,
+        .paused_changed = db_column_i64(row, 10) != 0,
+    };
+
+    return version_query->on_version(version_query->ctx, &version, err);
+}
+
+enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t number,
+                             size_t rows_max,
+                             enum rc (*on_version)(void *ctx, const struct scene_version *version,
+                                                   struct err *err),
+                             void *ctx, struct err *err)
+{
+    struct version_query version_query = {on_version, ctx};
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_text_put(&sql,
+                 "SELECT number, version, policy, options, paused, at_ms, changed_by, why, "
+                 "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed "
+                 "FROM (SELECT number, version, policy, options, paused, TIMESTAMPDIFF("
+                 "MICROSECOND, '1970-01-01', changed_at) DIV 1000 AS at_ms, changed_by, why, "
+                 "ROW_NUMBER() OVER w AS nth, NOT policy <=> LAG(policy) OVER w AS policy_changed, "
+                 "NOT options <=> LAG(options) OVER w AS options_changed, "
+                 "NOT paused <=> LAG(paused) OVER w AS paused_changed FROM retry_scene_version");
+    put_name(db, &sql, " WHERE task_group = ", group);
+    put_name(db, &sql, " AND scene = ", scene);
+    buf_text_put(&sql, " WINDOW w AS (ORDER BY number)) v");
+    if (number > 0)
+        buf_print(&sql, " WHERE number = %" PRId64, number);
+    buf_print(&sql, " ORDER BY number DESC LIMIT %zu", rows_max);
+    rc = db_query_buf(db, &sql, version_on_row, &version_query, err);
+    buf_done(&sql);
+    return rc;
 }
 
 enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads and changes the rows of retry_scene for operators, and reads which change each retry
- * process has in force. A repeated change has no effect. One thread at a time. */
+/* Reads and changes the rows of retry_scene for operators, keeps every version of them, and reads
+ * which change each retry process has in force. A repeated change has no effect. One thread at a
+ * time. */
 #ifndef OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 #define OUTBOX_RETRY_STORE_SCENE_MYSQL_H
 
@@ -9,6 +10,7 @@
 #include "outbox/retry/retry_ops.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The rows of this group and scene, NULL: of any, by their names; RETRY_SCENES_MAX at most. */
@@ -17,16 +19,47 @@ enum rc scene_mysql_each(struct db *db, const char *group, const char *scene,
                                              struct err *err),
                          void *ctx, struct err *err);
 
-/* *changed: it was not so before. Each change is one transaction, which also counts it. RC_RETRY:
+/* The scene that an operator changes. */
+struct scene_target {
+    const char *group;
+    const char *scene;
+    int64_t audit_id; /* of the action, whose operator and reason the new version gets; 0: none */
+};
+
+/* *changed: it was not so before. Each change is one transaction, which also counts it and stores
+ * the new version; a version that was made by SQL is stored before it is replaced. RC_RETRY:
  * unknown, and doing it again is harmless. RC_FATAL: also when a new row would be one more than
  * RETRY_SCENES_MAX; nothing was changed. */
-enum rc scene_mysql_pause(struct db *db, const char *group, const char *scene, bool paused,
+enum rc scene_mysql_pause(struct db *db, const struct scene_target *target, bool paused,
                           bool *changed, struct err *err);
 
 /* Writes policy and options; NULL leaves a value unchanged, "" removes it. The caller has checked
  * both. */
-enum rc scene_mysql_set(struct db *db, const char *group, const char *scene, const char *policy,
+enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const char *policy,
                         const char *options, bool *changed, struct err *err);
+
+/* A version of a scene. Texts are valid during the call that gets it. */
+struct scene_version {
+    int64_t number; /* by which it is named; grows over all scenes */
+    int64_t version;
+    const char *policy;  /* NULL: the default, as the next one */
+    const char *options; /* NULL: none */
+    const char *by;      /* "": it was made by SQL */
+    const char *why;     /* "": not said */
+    int64_t at_ms;       /* since 1970; of one that was made by SQL, when its row was */
+    bool paused;
+    /* What differs from the version before; all of the first one. */
+    bool policy_changed;
+    bool options_changed;
+    bool paused_changed;
+};
+
+/* The versions of a scene, the newest first, up to rows_max. number: only this one; 0: all. */
+enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t number,
+                             size_t rows_max,
+                             enum rc (*on_version)(void *ctx, const struct scene_version *version,
+                                                   struct err *err),
+                             void *ctx, struct err *err);
 
 /* The number of the newest change. */
 enum rc scene_mysql_change(struct db *db, int64_t *change, struct err *err);
