@@ -11,8 +11,13 @@ struct metric consume_duplicates = {.name = "tallybox_consumer_duplicates_total"
                                     .help = "Votes that were skipped because the log had them."};
 struct metric consume_stale_votes = {.name = "tallybox_consumer_stale_votes_total",
                                      .kind = METRIC_COUNTER,
-                                     .help = "Stale votes, which repeat their voter's last vote or "
-                                             "are older than it, and change nothing."};
+                                     .help = "Stale votes, which repeat their voter's last vote, "
+                                             "are older than it, or come after the tombstone of "
+                                             "their content, and change nothing."};
+struct metric consume_ended_tallies = {
+    .name = "tallybox_consumer_ended_tallies_total",
+    .kind = METRIC_COUNTER,
+    .help = "Tallies that a tombstone ended: later votes on these contents are stale."};
 #define DEAD(class)                                                             \
     {                                                                           \
         .name = "tallybox_consumer_dead_total", .kind = METRIC_COUNTER,         \
@@ -57,9 +62,9 @@ struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied, &consume_stale_votes, &consume_duplicates, &consume_batch_seconds,
-        &consume_held,    &consume_lag,         &consume_oldest_age, &consume_partitions,
-        &consume_stopped, &consume_tasks,       &consume_went_back,
+        &consume_applied,       &consume_stale_votes, &consume_ended_tallies, &consume_duplicates,
+        &consume_batch_seconds, &consume_held,        &consume_lag,           &consume_oldest_age,
+        &consume_partitions,    &consume_stopped,     &consume_tasks,         &consume_went_back,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -10,6 +10,7 @@
 extern struct metric consume_applied;
 extern struct metric consume_duplicates;
 extern struct metric consume_stale_votes;
+extern struct metric consume_ended_tallies;
 extern struct metric consume_went_back;
 extern struct metric consume_dead[RECORD_CLASS_COUNT];
 extern struct metric consume_batch_seconds;

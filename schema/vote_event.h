@@ -6,7 +6,10 @@
  *      "occurredAt":1700000000000}
  *
  * The fields may stand in any order, and unknown ones beside them are ignored, so that later
- * versions may add some. A name that stands there twice is an error. */
+ * versions may add some. A name that stands there twice is an error.
+ *
+ * The key of the record is the contentId as decimal digits. A record with such a key and no value
+ * (NULL) is a tombstone: it ends the tally of the content, and later votes on it are stale. */
 #ifndef SCHEMA_VOTE_EVENT_H
 #define SCHEMA_VOTE_EVENT_H
 

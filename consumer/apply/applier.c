@@ -115,6 +115,7 @@ static void count_result(struct applier *applier, const struct apply_result *res
     metric_add(&consume_applied, (int64_t)result->applied);
     metric_add(&consume_duplicates, (int64_t)result->duplicates);
     metric_add(&consume_stale_votes, (int64_t)result->stale);
+    metric_add(&consume_ended_tallies, (int64_t)result->ended);
     for (size_t i = 0; i < RECORD_CLASS_COUNT; i++)
         metric_add(&consume_dead[i], (int64_t)result->dead[i]);
     report_held(applier, result);

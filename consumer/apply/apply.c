@@ -140,8 +140,22 @@ static enum rc skip_stale(struct apply *apply, struct vote_row *rows, size_t cou
     lasts_collect(lasts, rows, count);
     rc = sink->read_lasts(sink->ctx, lasts->rows, lasts->count, err);
     if (rc == RC_OK)
-        *stale = lasts_decide(lasts, rows, count);
+        *stale += lasts_decide(lasts, rows, count);
     return rc;
+}
+
+/* Invariant C13: a tally ends in the transaction that moves the offset past its tombstone, and the
+ * votes behind the tombstone are stale, now and later. */
+static enum rc end_tallies(struct apply *apply, struct vote_row *rows, size_t count,
+                           struct apply_result *counts, struct err *err)
+{
+    const struct sink *sink = apply->sink;
+    struct tally *tally = &apply->tally;
+
+    counts->ended = tally_end(tally, rows, count, &counts->stale);
+    if (counts->ended == 0)
+        return RC_OK;
+    return sink->end_tallies(sink->ctx, tally->rows, tally->count, err);
 }
 
 static size_t count_votes(const struct vote_row *rows, size_t count)
@@ -166,6 +180,8 @@ static enum rc write_votes(struct apply *apply, struct vote_row *rows, size_t co
     if (tally->count == 0)
         return RC_OK;
     rc = lock_tallies(apply, err);
+    if (rc == RC_OK)
+        rc = end_tallies(apply, rows, count, counts, err);
     if (rc == RC_OK && apply->search_duplicates)
         rc = skip_duplicates(apply, rows, count, &counts->duplicates, err);
     if (rc == RC_OK && apply->keeps_lasts)

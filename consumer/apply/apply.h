@@ -53,7 +53,8 @@ struct apply_result {
     enum apply_end end;
     size_t applied;                  /* rows added to the log */
     size_t duplicates;               /* votes that were in the log before */
-    size_t stale;                    /* votes that changed nothing; see apply_keep_lasts() */
+    size_t stale;                    /* votes that changed nothing; see tally.h */
+    size_t ended;                    /* tallies that ended */
     size_t dead[RECORD_CLASS_COUNT]; /* stored records, by the class of their reason */
     /* the row of the first of each class in dead_record; 0: none, or it existed before */
     int64_t dead_ids[RECORD_CLASS_COUNT];

@@ -36,7 +36,7 @@ struct record {
     int32_t leader_epoch;
     const void *key; /* NULL: none */
     size_t key_len;
-    const void *value; /* NULL: a tombstone */
+    const void *value; /* NULL: a tombstone; see record_is_end() */
     size_t value_len;
     const void *message; /* for the stream */
 };
@@ -44,12 +44,13 @@ struct record {
 /* Why a vote is stored in dead_record instead of the log; see held.h. */
 enum vote_hold { VOTE_NOT_HELD, VOTE_REFUSED, VOTE_BEHIND };
 
-/* A row for vote_document. */
+/* A row for vote_document, or a tombstone. */
 struct vote_row {
-    struct vote_event event;
+    struct vote_event event; /* of a tombstone: content_id only */
     int64_t offset;
     int64_t votes;
     int64_t content_seq;
+    bool ends;  /* a tombstone: the tally of the content ends here */
     bool skip;  /* do not write it: it is in the log already, or stale, or held */
     bool stale; /* skip, because it changes nothing */
     enum vote_hold hold;
@@ -63,6 +64,8 @@ struct tally_row {
     int64_t seq;
     bool found;   /* the row exists, and is locked */
     bool changed; /* votes and seq are new */
+    bool ended;   /* no further vote of the content counts */
+    bool ends;    /* ended is new */
 };
 
 /* A row of vote_last. */

@@ -271,6 +271,14 @@ static enum rc sink_write_tallies(void *ctx, const struct tally_row *tallies, si
     return sink_rows_write_tallies(sink->db, &sink->sql, tallies, count, err);
 }
 
+static enum rc sink_end_tallies(void *ctx, const struct tally_row *tallies, size_t count,
+                                struct err *err)
+{
+    struct sink_mysql *sink = ctx;
+
+    return sink_rows_end_tallies(sink->db, &sink->sql, tallies, count, err);
+}
+
 static enum rc sink_read_lasts(void *ctx, struct last_row *lasts, size_t count, struct err *err)
 {
     struct sink_mysql *sink = ctx;
@@ -457,6 +465,7 @@ enum rc sink_mysql_open(struct sink_mysql **out, const struct mysql_settings *se
         .lock_tallies = sink_lock_tallies,
         .make_tallies = sink_make_tallies,
         .write_tallies = sink_write_tallies,
+        .end_tallies = sink_end_tallies,
         .read_lasts = sink_read_lasts,
         .write_lasts = sink_write_lasts,
         .insert_votes = sink_insert_votes,

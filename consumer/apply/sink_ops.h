@@ -48,7 +48,7 @@ struct sink {
                              size_t count, struct err *err);
 
     /* Locks the rows of tallies[] (sorted by content_id, each once) in that order and fills votes,
-     * seq and found. */
+     * seq, ended and found. */
     enum rc (*lock_tallies)(void *ctx, struct tally_row *tallies, size_t count, struct err *err);
 
     /* Inserts the rows that are not `found`, in order, with 0 votes and seq 0. */
@@ -58,6 +58,11 @@ struct sink {
     /* Writes the rows that are `changed`. */
     enum rc (*write_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
                              struct err *err);
+
+    /* Stores that the tallies of the rows with `ends` end now. A tally that has ended keeps its
+     * time. */
+    enum rc (*end_tallies)(void *ctx, const struct tally_row *tallies, size_t count,
+                           struct err *err);
 
     /* Fills voting, occurred_ms and found of lasts[] (sorted by content_id and voter_id, each
      * once). The locks on the tallies of their contents keep them unchanged. */

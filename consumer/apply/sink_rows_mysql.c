@@ -40,6 +40,7 @@ static enum rc fill_tally(void *ctx, const struct db_row *row, struct err *err)
         return RC_OK;
     cursor->tallies[cursor->at].votes = db_column_i64(row, 1);
     cursor->tallies[cursor->at].seq = db_column_i64(row, 2);
+    cursor->tallies[cursor->at].ended = db_column_i64(row, 3) != 0;
     cursor->tallies[cursor->at].found = true;
     return RC_OK;
 }
@@ -59,8 +60,8 @@ enum rc sink_rows_lock_tallies(struct db *db, struct buf *sql, struct tally_row 
         struct tally_cursor cursor = {tallies + from, min_size(IN_MAX, count - from), 0};
 
         buf_reset(sql);
-        buf_text_put(sql, "SELECT content_id, votes, seq FROM vote_tally FORCE INDEX (PRIMARY) "
-                          "WHERE content_id IN (");
+        buf_text_put(sql, "SELECT content_id, votes, seq, ended_at IS NOT NULL FROM vote_tally "
+                          "FORCE INDEX (PRIMARY) WHERE content_id IN (");
         for (size_t i = 0; i < cursor.count; i++) {
             cursor.tallies[i].found = false;
             if (i > 0)
@@ -153,6 +154,32 @@ enum rc sink_rows_write_tallies(struct db *db, struct buf *sql, const struct tal
         if (tallies[i].changed)
             put_tally(&statement, tallies[i].content_id, tallies[i].votes, tallies[i].seq);
         rc = run_statement(&statement, i + 1 == count, err);
+    }
+    return rc;
+}
+
+/* FORCE INDEX as above. */
+enum rc sink_rows_end_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                              size_t count, struct err *err)
+{
+    const struct statement statement =
+        begin_statement(db, sql,
+                        "UPDATE vote_tally FORCE INDEX (PRIMARY) SET ended_at = UTC_TIMESTAMP(3) "
+                        "WHERE content_id IN (",
+                        ") AND ended_at IS NULL");
+    size_t listed = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        if (tallies[i].ends) {
+            if (listed++ > 0)
+                buf_char(sql, ',');
+            buf_i64(sql, tallies[i].content_id);
+        }
+        if (listed < IN_MAX && i + 1 < count)
+            continue;
+        rc = run_statement(&statement, true, err);
+        listed = 0;
     }
     return rc;
 }

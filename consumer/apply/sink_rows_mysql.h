@@ -19,6 +19,8 @@ enum rc sink_rows_make_tallies(struct db *db, struct buf *sql, const struct tall
                                size_t count, struct err *err);
 enum rc sink_rows_write_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
                                 size_t count, struct err *err);
+enum rc sink_rows_end_tallies(struct db *db, struct buf *sql, const struct tally_row *tallies,
+                              size_t count, struct err *err);
 enum rc sink_rows_read_lasts(struct db *db, struct buf *sql, struct last_row *lasts, size_t count,
                              struct err *err);
 enum rc sink_rows_write_lasts(struct db *db, struct buf *sql, const struct last_row *lasts,

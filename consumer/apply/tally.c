@@ -16,6 +16,14 @@ static uint32_t *find_content_slot(struct tally *tally, int64_t content_id)
     return &tally->slots[at];
 }
 
+static struct tally_row *find_row(struct tally *tally, int64_t content_id)
+{
+    uint32_t index = *find_content_slot(tally, content_id);
+
+    assert(index != 0);
+    return &tally->rows[index - 1];
+}
+
 static void clear_slots(struct tally *tally)
 {
     memset(tally->slots, 0, (tally->mask + 1) * sizeof(*tally->slots));
@@ -129,17 +137,39 @@ void tally_collect(struct tally *tally, const struct vote_row *votes, size_t cou
         *find_content_slot(tally, tally->rows[i].content_id) = (uint32_t)(i + 1);
 }
 
+/* Invariant C13: called before the votes are searched for duplicates, compared and counted, with
+ * the rows locked. */
+size_t tally_end(struct tally *tally, struct vote_row *votes, size_t count, size_t *stale)
+{
+    size_t ends = 0;
+
+    *stale = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct tally_row *row;
+
+        if (votes[i].skip)
+            continue;
+        row = find_row(tally, votes[i].event.content_id);
+        if (votes[i].ends && !row->ended) {
+            row->ended = true;
+            row->ends = true;
+            ends++;
+        }
+        votes[i].skip = row->ended;
+        votes[i].stale = row->ended && !votes[i].ends;
+        *stale += votes[i].stale;
+    }
+    return ends;
+}
+
 void tally_count(struct tally *tally, struct vote_row *votes, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct tally_row *row;
-        uint32_t index;
 
         if (votes[i].skip)
             continue;
-        index = *find_content_slot(tally, votes[i].event.content_id);
-        assert(index != 0);
-        row = &tally->rows[index - 1];
+        row = find_row(tally, votes[i].event.content_id);
         row->votes += votes[i].event.voting ? 1 : -1;
         row->seq++;
         row->changed = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a batch of votes changes. Decides which votes are duplicates (struct event_set), which
- * change nothing compared with the last vote of their voter (struct lasts), and the new totals
- * (struct tally). Only the _init functions allocate memory. Pure; one thread at a time. */
+ * change nothing compared with the last vote of their voter (struct lasts) or because the tally of
+ * their content has ended, and the new totals (struct tally). Only the _init functions allocate
+ * memory. Pure; one thread at a time. */
 #ifndef CONSUMER_APPLY_TALLY_H
 #define CONSUMER_APPLY_TALLY_H
 
@@ -24,8 +25,14 @@ struct tally {
 enum rc tally_init(struct tally *tally, size_t votes_max, struct err *err);
 void tally_done(struct tally *tally);
 
-/* Replaces the rows by the contents of the votes that are not `skip`, each once, sorted. */
+/* Replaces the rows by the contents of the votes and tombstones that are not `skip`, each once,
+ * sorted. */
 void tally_collect(struct tally *tally, const struct vote_row *votes, size_t count);
+
+/* After the rows are locked, in the order of the votes: marks each tombstone as `skip` and its row
+ * as ended, and the later votes of an ended content as `skip` and `stale`. A row that had not ended
+ * before is marked as `ends`. *stale: how many votes were marked. Returns how many rows end. */
+size_t tally_end(struct tally *tally, struct vote_row *votes, size_t count, size_t *stale);
 
 /* For each vote that is not `skip`, in order: adds it to its row, and stores the row's total and
  * content_seq after it in the vote. Each must change its voter's vote. */

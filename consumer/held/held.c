@@ -133,7 +133,7 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
     for (size_t i = 0; i < count; i++) {
         struct vote_row *row = &rows[i];
 
-        if (row->skip)
+        if (row->skip || row->ends)
             continue;
         /* Invariant C5: a vote that was refused just now does not pass older votes of its content
          * that are held. */

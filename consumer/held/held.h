@@ -39,7 +39,9 @@ enum rc held_read(struct held *held, const struct sink *sink, const struct place
 enum rc held_probe(struct held *held, const struct sink *sink, struct vote_row *rows, size_t count,
                    size_t *found, struct err *err);
 
-/* Marks as `skip` the refused votes, the votes that follow them and all votes of held contents.
+/* Marks as `skip` the refused votes, the votes that follow them and all votes of held contents. A
+ * tombstone is not held: it ends the tally at once, and a held vote of the content is stale when it
+ * is replayed.
  * *marked: how many. RC_FATAL: no memory. */
 enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t *marked,
                   struct err *err);

@@ -156,8 +156,9 @@ static enum rc add_dead(struct batch *batch, const struct record *record, const 
     return rc;
 }
 
-static enum rc add_vote(struct batch *batch, const struct record *record, batch_headers headers,
-                        void *headers_ctx, struct err *err)
+/* Adds the row of a vote or a tombstone, whose event is decided already. */
+static enum rc add_row(struct batch *batch, const struct record *record, batch_headers headers,
+                       void *headers_ctx, struct err *err)
 {
     struct vote_row *row = &batch->rows[batch->row_count];
     enum rc rc = batch->whole ? grow_records(batch, err) : RC_OK;
@@ -169,6 +170,7 @@ static enum rc add_vote(struct batch *batch, const struct record *record, batch_
         return rc;
     row->offset = record->offset;
     row->skip = false;
+    row->stale = false;
     row->hold = VOTE_NOT_HELD;
     batch->row_count++;
     return RC_OK;
@@ -179,14 +181,21 @@ enum rc batch_add(struct batch *batch, const struct record *record, batch_header
 {
     struct err reason = {0};
     const char *reason_class = NULL;
+    struct vote_row *row;
+    int64_t content_id;
     enum rc rc = grow_rows(batch, err);
 
     if (rc != RC_OK)
         return rc;
-    rc = record_decide(record, RECORD_KEY, batch->begin_day, &batch->rows[batch->row_count].event,
-                       &reason_class, &reason);
+    row = &batch->rows[batch->row_count];
+    row->ends = record_is_end(record, &content_id);
+    if (row->ends)
+        row->event = (struct vote_event){.content_id = content_id};
+    else
+        rc = record_decide(record, RECORD_KEY, batch->begin_day, &row->event, &reason_class,
+                           &reason);
     if (rc == RC_OK) {
-        rc = add_vote(batch, record, headers, headers_ctx, err);
+        rc = add_row(batch, record, headers, headers_ctx, err);
     } else if (rc == RC_REJECT) {
         rc = add_dead(batch, record, reason_class, reason.text, headers, headers_ctx, err);
     } else if (err) {
@@ -217,7 +226,7 @@ bool batch_moves(const struct batch *batch)
 bool batch_has_older(const struct batch *batch, int64_t begin_day, int64_t next_offset)
 {
     for (size_t i = 0; i < batch->row_count; i++)
-        if (batch->rows[i].offset >= next_offset &&
+        if (batch->rows[i].offset >= next_offset && !batch->rows[i].ends &&
             batch->rows[i].event.occurred_ms / MS_PER_DAY < begin_day)
             return true;
     return false;

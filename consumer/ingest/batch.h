@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The records of one partition that one transaction applies, and the job that carries them from the
- * fetching step to an applying step and back. Decides whether each record is a vote or dead, and
- * why. Nothing of a vote's record is stored unless the batch is `whole`; a dead record is stored
- * with all its parts. Pure; one thread at a time: the step that has the job owns all of it. */
+ * fetching step to an applying step and back. Decides whether each record is a vote, a tombstone
+ * or dead, and why. Nothing of a vote's record is stored unless the batch is `whole`; a dead record
+ * is stored with all its parts. Pure; one thread at a time: the step that has the job owns all of
+ * it. */
 #ifndef CONSUMER_INGEST_BATCH_H
 #define CONSUMER_INGEST_BATCH_H
 

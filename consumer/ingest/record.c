@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,25 @@ static void put_header_name(struct buf *out, const char *name)
     buf_char(out, '"');
 }
 
+bool record_is_end(const struct record *record, int64_t *content_id)
+{
+    const char *digits = record->key;
+    int64_t number = 0;
+
+    /* Digits without a leading zero, as key_is_content() requires of a vote. */
+    if (record->value || !digits || record->key_len == 0 || digits[0] == '0')
+        return false;
+    for (size_t i = 0; i < record->key_len; i++) {
+        int digit = digits[i] - '0';
+
+        if (digit < 0 || digit > 9 || number > (INT64_MAX - digit) / 10)
+            return false;
+        number = number * 10 + digit;
+    }
+    *content_id = number;
+    return true;
+}
+
 enum rc record_decide(const struct record *record, enum record_rule rule, int64_t begin_day,
                       struct vote_event *event, const char **reason_class, struct err *err)
 {
@@ -73,7 +93,9 @@ enum rc record_decide(const struct record *record, enum record_rule rule, int64_
     /* Only NULL. An empty value fails in vote_event_decode(). */
     if (!record->value) {
         *reason_class = "tombstone";
-        return err_fail(err, RC_REJECT, 0, "the record has no value, and a vote cannot be erased");
+        return err_fail(err, RC_REJECT, 0,
+                        "the record has no value, and its key is not a contentId whose tally could "
+                        "end");
     }
     rc = vote_event_decode(event, record->value, record->value_len, err);
     if (rc == RC_REJECT)

@@ -70,6 +70,7 @@ CREATE TABLE vote_tally (
     votes      BIGINT      NOT NULL,
     seq        BIGINT      NOT NULL COMMENT 'content_seq of the newest row',
     changed_at DATETIME(3) NOT NULL,
+    ended_at   DATETIME(3) NULL COMMENT 'UTC; the tombstone of the content was applied: later votes on it are stale',
     PRIMARY KEY (content_id),
     KEY ix_vote_tally_changed (changed_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'the newest row of each content';

@@ -96,7 +96,7 @@ class Records(ConsumerCase):
             "not json": b"hello \xff\x00 world",
             "cut short": b'{"eventId": "',
             "not an object": b"[1, 2]",
-            "null": None,
+            "no value and no content": None,
             "empty": b"",
             "voting is 2": json.dumps(event(1, content, voting=2)).encode(),
             "no voter": json.dumps({k: v for k, v in event(1, content).items()
@@ -107,9 +107,13 @@ class Records(ConsumerCase):
         }
         headers = {"id": "poison", "traceparent": "00-ab-cd-01"}
         before = self.consume.metric("tallybox_consumer_dead_total")
+
+        def key_of(value):
+            return f"{content}x" if value is None else str(content)
+
         self.send(event(1, content), partition=0)
         for value in poison.values():
-            self.send(value, key=str(content), headers=headers, partition=0)
+            self.send(value, key=key_of(value), headers=headers, partition=0)
         self.send(event(2, content), partition=0)
         self.assertEqual(self.wait_applied(content, 2), [(1, 1, 1, 1), (2, 1, 2, 2)])
         rows = self.stack.sql(
@@ -118,7 +122,7 @@ class Records(ConsumerCase):
         self.assertEqual([row[0] for row in rows], list(poison.values()))
         places = {(one.partition, one.offset): one for one in self.stack.records()}
         for row in rows:
-            self.assertEqual(row[1], str(content).encode())
+            self.assertEqual(row[1], key_of(row[0]).encode())
             kept = {name: base64.b64decode(text).decode() for name, text in json.loads(row[2])}
             self.assertEqual(kept, headers)
             self.assertGreater(len(row[3]), 10)

@@ -109,7 +109,7 @@ class Kept(DeadCase):
             ("rule", json.dumps(event(1, content, voting=2)).encode(), "100"),
             ("key", json.dumps(event(1, content)).encode(), "999"),
             ("key", json.dumps(event(1, content)).encode(), None),
-            ("tombstone", None, "100"),
+            ("tombstone", None, "no content"),
         ]
         before = self.consume.metrics()
         self.send(event(1, content))

@@ -53,9 +53,10 @@ class Pages(suite.Case):
 
     def vote(self, content, votes):
         """The total of a content changes, as the consumer writes it."""
-        self.stack.sql("INSERT INTO vote_tally VALUES (%s, %s, 1, UTC_TIMESTAMP(3)) ON DUPLICATE "
-                       "KEY UPDATE votes = VALUES(votes), seq = seq + 1, changed_at = "
-                       "UTC_TIMESTAMP(3)", [content, votes])
+        self.stack.sql("INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES "
+                       "(%s, %s, 1, UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE "
+                       "votes = VALUES(votes), seq = seq + 1, changed_at = UTC_TIMESTAMP(3)",
+                       [content, votes])
 
     def roll_up(self):
         self.stack.tallybox("rollup", "--once")

@@ -33,7 +33,8 @@ class RollupSingleton(suite.Case):
         with connection.cursor() as cursor:
             cursor.executemany("INSERT INTO remark (id) VALUES (%s)",
                                [(content,) for content in range(1, CONTENTS + 1)])
-            cursor.execute("INSERT INTO vote_tally SELECT id, id %% 7, id %% 7 + 1, "
+            cursor.execute("INSERT INTO vote_tally (content_id, votes, seq, changed_at) "
+                           "SELECT id, id %% 7, id %% 7 + 1, "
                            "UTC_TIMESTAMP(3) - INTERVAL 1 HOUR + INTERVAL id * 1000 MICROSECOND "
                            "FROM remark", ())
         connection.commit()

@@ -185,9 +185,11 @@ static enum rc fake_move_progress(void *ctx, const struct place *places,
 
 static void settle_tally(void *ctx, struct fake_row *row, bool commit)
 {
+    struct fake_sink_tables *tables = ctx;
     struct fake_tally *tally = (struct fake_tally *)row;
 
-    (void)ctx;
+    if (commit && tables->on_tally)
+        tables->on_tally(tables->ctx, tally);
     if (commit)
         tally->old = tally->now;
     else
@@ -198,8 +200,10 @@ static void write_tally(struct fake_sink *fake, struct fake_tally *tally, int64_
                         int64_t seq)
 {
     fake_wrote(&fake->session, &tally->row, settle_tally, fake->tables);
-    tally->now = (struct fake_tally_version){
-        .found = true, .votes = votes, .seq = seq, .changed_ms = fake_now_ms(&fake->session)};
+    tally->now.found = true;
+    tally->now.votes = votes;
+    tally->now.seq = seq;
+    tally->now.changed_ms = fake_now_ms(&fake->session);
 }
 
 /* A row that is not there is not locked: another transaction may make it. */
@@ -221,6 +225,7 @@ static enum rc fake_lock_tallies(void *ctx, struct tally_row *rows, size_t count
         rows[i].found = true;
         rows[i].votes = tally->now.votes;
         rows[i].seq = tally->now.seq;
+        rows[i].ended = tally->now.ended;
     }
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
@@ -260,6 +265,27 @@ static enum rc fake_write_tallies(void *ctx, const struct tally_row *rows, size_
         rc = fake_lock(&fake->session, &tally->row, err);
         if (rc == RC_OK)
             write_tally(fake, tally, rows[i].votes, rows[i].seq);
+    }
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
+}
+
+static enum rc fake_end_tallies(void *ctx, const struct tally_row *rows, size_t count,
+                                struct err *err)
+{
+    struct fake_sink *fake = ctx;
+    enum rc rc = fake_call(&fake->session, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        struct fake_tally *tally = &fake->tables->tallies[rows[i].content_id];
+
+        if (!rows[i].ends)
+            continue;
+        rc = fake_lock(&fake->session, &tally->row, err);
+        if (rc != RC_OK || !tally->now.found || tally->now.ended)
+            continue;
+        fake_wrote(&fake->session, &tally->row, settle_tally, fake->tables);
+        tally->now.ended = true;
+        tally->now.ended_ms = fake_now_ms(&fake->session);
     }
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
@@ -517,6 +543,7 @@ struct sink fake_sink_ops(struct fake_sink *fake)
         .lock_tallies = fake_lock_tallies,
         .make_tallies = fake_make_tallies,
         .write_tallies = fake_write_tallies,
+        .end_tallies = fake_end_tallies,
         .read_lasts = fake_read_lasts,
         .write_lasts = fake_write_lasts,
         .insert_votes = fake_insert_votes,

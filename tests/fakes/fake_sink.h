@@ -32,6 +32,8 @@ struct fake_tally_version {
     int64_t votes;
     int64_t seq;
     int64_t changed_ms;
+    bool ended;
+    int64_t ended_ms;
 };
 
 struct fake_tally {
@@ -94,6 +96,7 @@ struct fake_sink_tables {
     /* Each of these may be NULL. A transaction that has written the row ends: `old` is still what
      * it was before. */
     void (*on_progress)(void *ctx, const struct fake_progress *progress);
+    void (*on_tally)(void *ctx, const struct fake_tally *tally);
     void (*on_vote)(void *ctx, const struct fake_vote *vote);
     void (*on_dead)(void *ctx, struct fake_dead_row *dead, bool commit);
 };

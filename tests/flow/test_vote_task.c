@@ -148,6 +148,24 @@ static void a_record_that_is_still_refused_holds_its_key_until_another_attempt(v
     assert_int_equal(fixture.db.votes[2].vote.offset, 5);
 }
 
+/* Also while the database would still refuse them, so that no task of a deleted content stays. */
+static void held_votes_of_a_content_whose_tally_has_ended_are_stale(void **state)
+{
+    (void)state;
+    fixture_open();
+    put_held();
+    fixture.db.tallies[5].now = (struct fake_tally_version){.found = true, .ended = true};
+    fixture.db.tallies[5].old = fixture.db.tallies[5].now;
+    fixture.db.faults.refused = 5;
+    assert_int_equal(replay(OPTIONS_KEY), ATTEMPT_DONE);
+    assert_string_equal(decision(2), "stale");
+    assert_string_equal(decision(4), "stale");
+    assert_string_equal(decision(5), "stale");
+    assert_int_equal(apply(9, 5), ATTEMPT_DONE);
+    assert_int_equal(fixture.db.vote_count, 0);
+    assert_int_equal(fixture.db.tallies[5].old.votes, 0);
+}
+
 /* 2026-09-21 is day 20717. */
 static void a_record_that_can_never_be_applied_is_passed(void **state)
 {
@@ -304,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held_records_of_a_key_are_applied_in_order_and_no_others),
         cmocka_unit_test(a_record_that_is_still_refused_holds_its_key_until_another_attempt),
+        cmocka_unit_test(held_votes_of_a_content_whose_tally_has_ended_are_stale),
         cmocka_unit_test(a_record_that_can_never_be_applied_is_passed),
         cmocka_unit_test(named_records_are_replayed_or_rejected),
         cmocka_unit_test(a_replay_may_end_at_every_call_and_be_done_again),

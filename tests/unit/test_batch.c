@@ -114,10 +114,80 @@ static void a_record_that_is_no_vote_event_becomes_dead_with_its_reason(void **s
     assert_dead("42", "{\"voting\":2}", "decode", "");
 }
 
-static void a_record_without_value_is_a_tombstone(void **state)
+static void a_record_without_value_whose_key_is_a_content_ends_its_tally(void **state)
 {
+    static const struct {
+        const char *key;
+        int64_t content_id;
+    } cases[] = {{"1", 1}, {"42", 42}, {"9223372036854775807", INT64_MAX}};
+    struct batch batch;
+
     (void)state;
-    assert_dead("42", NULL, "tombstone", "no value");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        start(&batch);
+        add_text(&batch, 10, cases[i].key, NULL);
+        assert_int_equal(batch.row_count, 1);
+        assert_int_equal(batch.dead_count, 0);
+        assert_true(batch.rows[0].ends);
+        assert_false(batch.rows[0].skip);
+        assert_int_equal(batch.rows[0].event.content_id, cases[i].content_id);
+        assert_int_equal(batch.next_offset, 11);
+        /* The row is used again. */
+        batch_reset(&batch, 11, 4);
+        add_text(&batch, 11, "42", GOOD);
+        assert_false(batch.rows[0].ends);
+        batch_done(&batch);
+    }
+}
+
+static void another_record_without_value_is_dead(void **state)
+{
+    static const char *const keys[] = {NULL,
+                                       "",
+                                       "0",
+                                       "042",
+                                       "-1",
+                                       "4 2",
+                                       "42x",
+                                       "x42",
+                                       "9223372036854775808",
+                                       "92233720368547758070"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        assert_dead(keys[i], NULL, "tombstone", "no value");
+}
+
+/* It has no time, and begin_day is about votes. */
+static void a_tombstone_is_never_older_than_the_log(void **state)
+{
+    struct batch batch;
+
+    (void)state;
+    start(&batch);
+    batch.begin_day = 20718;
+    add_text(&batch, 10, "42", NULL);
+    assert_int_equal(batch.row_count, 1);
+    assert_false(batch_has_older(&batch, 20719, 10));
+    batch_done(&batch);
+}
+
+static void a_whole_batch_keeps_the_record_of_a_tombstone(void **state)
+{
+    struct batch batch;
+    struct dead_row view;
+
+    (void)state;
+    start(&batch);
+    batch.whole = true;
+    add_text(&batch, 10, "42", NULL);
+    add_text(&batch, 11, "42", GOOD);
+    batch_vote_view(&batch, 0, "refused", "why", &view);
+    assert_null(view.value);
+    assert_memory_equal(view.key, "42", 2);
+    batch_vote_view(&batch, 1, "refused", "why", &view);
+    assert_memory_equal(view.value, GOOD, strlen(GOOD));
+    batch_done(&batch);
 }
 
 static void a_vote_under_another_key_is_dead(void **state)
@@ -280,7 +350,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_becomes_a_row_without_its_record),
         cmocka_unit_test(a_record_that_is_no_vote_event_becomes_dead_with_its_reason),
-        cmocka_unit_test(a_record_without_value_is_a_tombstone),
+        cmocka_unit_test(a_record_without_value_whose_key_is_a_content_ends_its_tally),
+        cmocka_unit_test(another_record_without_value_is_dead),
+        cmocka_unit_test(a_tombstone_is_never_older_than_the_log),
+        cmocka_unit_test(a_whole_batch_keeps_the_record_of_a_tombstone),
         cmocka_unit_test(a_vote_under_another_key_is_dead),
         cmocka_unit_test(a_vote_without_key_is_dead),
         cmocka_unit_test(a_vote_from_before_the_log_begins_is_kept_whole),

@@ -81,6 +81,42 @@ static void a_content_whose_votes_are_skipped_later_stays_unchanged(void **state
     tally_done(&tally);
 }
 
+static void an_ended_content_takes_no_later_votes(void **state)
+{
+    struct vote_row votes[] = {vote(1, 1, 1), vote(1, 0, 0), vote(1, 1, 2), vote(2, 1, 3),
+                               vote(2, 0, 0), vote(3, 1, 4), vote(1, 1, 5), vote(1, 0, 0)};
+    struct tally tally;
+    size_t stale = 0;
+
+    (void)state;
+    votes[1].ends = votes[4].ends = votes[7].ends = true;
+    votes[6].skip = true;
+    assert_int_equal(tally_init(&tally, COUNT(votes), NULL), RC_OK);
+    tally_collect(&tally, votes, COUNT(votes));
+    assert_int_equal(tally.count, 3);
+    tally.rows[1].ended = true; /* before */
+    assert_int_equal(tally_end(&tally, votes, COUNT(votes), &stale), 1);
+    assert_int_equal(stale, 2);
+    assert_true(tally.rows[0].ends);
+    assert_false(tally.rows[1].ends);
+    assert_false(tally.rows[2].ended);
+    assert_false(votes[0].skip);
+    assert_true(votes[1].skip);
+    assert_false(votes[1].stale);
+    assert_true(votes[2].skip);
+    assert_true(votes[2].stale);
+    assert_true(votes[3].stale);
+    assert_true(votes[4].skip);
+    assert_false(votes[5].skip);
+    assert_false(votes[6].stale);
+    tally_count(&tally, votes, COUNT(votes));
+    assert_int_equal(tally.rows[0].votes, 1);
+    assert_int_equal(tally.rows[0].seq, 1);
+    assert_false(tally.rows[1].changed);
+    assert_int_equal(tally.rows[2].votes, 1);
+    tally_done(&tally);
+}
+
 static void a_full_batch_of_different_contents_fits_again_and_again(void **state)
 {
     static struct vote_row votes[1000];
@@ -260,6 +296,7 @@ int main(void)
         cmocka_unit_test(contents_are_collected_once_and_sorted),
         cmocka_unit_test(rows_count_on_from_the_tally_in_order),
         cmocka_unit_test(a_content_whose_votes_are_skipped_later_stays_unchanged),
+        cmocka_unit_test(an_ended_content_takes_no_later_votes),
         cmocka_unit_test(a_full_batch_of_different_contents_fits_again_and_again),
         cmocka_unit_test(an_event_twice_in_a_batch_is_skipped_the_second_time),
         cmocka_unit_test(an_event_of_the_log_is_skipped_once),
