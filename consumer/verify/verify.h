@@ -2,7 +2,8 @@
 /* Checks the guarantees on the stored data. Each check counts the rows it reads and lists the first
  * violations. Most checks are one statement of the adapter on one server. The comparison of the
  * writers' totals with the log spans both servers and merges their contents here, page by page, in
- * bounded memory. One thread. */
+ * bounded memory. A content whose tally has ended is not compared: the writers may have taken votes
+ * after its tombstone, and may remove what they keep of it. One thread. */
 #ifndef CONSUMER_VERIFY_VERIFY_H
 #define CONSUMER_VERIFY_VERIFY_H
 
@@ -29,6 +30,7 @@ struct verify_result {
 struct verify_total {
     int64_t content_id;
     int64_t value;
+    bool ended; /* of the log: the tally has ended */
 };
 
 /* Contents are first compared in this many groups (content_id modulo it). */
@@ -48,14 +50,15 @@ struct verify_source {
      * with this index. */
     enum rc (*check)(void *ctx, size_t index, struct verify_result *result, bool *more,
                      struct err *err);
-    /* Computes a fingerprint of the voters of each group of contents. Equal on both sides if and
+    /* Computes a fingerprint of the voters of each group of contents, without the contents whose
+     * tallies have ended. Equal on both sides if and
      * only if each voter's last vote is the same (except for collisions of a 32-bit hash). One scan
      * of the data, of *rows rows. */
     enum rc (*groups)(void *ctx, enum verify_side side, int64_t fingerprints[VERIFY_GROUPS],
                       uint64_t *rows, struct err *err);
     /* Reads the next contents above `after`, in order, at most max, with their totals (group =
      * VERIFY_TOTALS) or with the fingerprints of one group. *count 0: the end. A content without
-     * votes may be left out or have 0. */
+     * votes may be left out or have 0, but the log has every content whose tally has ended. */
     enum rc (*contents)(void *ctx, enum verify_side side, int group, int64_t after,
                         struct verify_total *totals, size_t max, size_t *count, struct err *err);
 };

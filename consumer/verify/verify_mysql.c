@@ -21,6 +21,9 @@ struct verify_mysql {
     bool outbox_only; /* as `migrate up --only outbox` recorded it */
 };
 
+/* Contents whose tallies have ended, in one statement of the writers' side, of some 200 kB. */
+#define ENDED_MAX 10000
+
 /* One check on one server. `count` counts the rows that it reads. `offenders` returns a row for
  * each violation, whose first column describes it; %lld in it stands for rollup.overlap_ms. */
 struct check {
@@ -330,7 +333,8 @@ static enum rc total_on_row(void *ctx, const struct db_row *row, struct err *err
 
     (void)err;
     page->totals[page->count].content_id = db_column_i64(row, 0);
-    page->totals[page->count].value = db_column_i64(row, 1);
+    page->totals[page->count].ended = db_column_i64(row, 1) != 0;
+    page->totals[page->count].value = db_column_i64(row, 2);
     page->count++;
     return RC_OK;
 }
@@ -340,9 +344,63 @@ static const char *const fingerprints[] = {
     [VERIFY_LOG] = "SUM(" VOTE_SUM_SIGN " * " VOTE_SUM_WEIGHT ") AS weight FROM " LOG,
 };
 
+#define ENDED " WHERE content_id IN (SELECT content_id FROM vote_tally WHERE ended_at IS NOT NULL)"
+
+/* A page of contents whose tallies have ended, in the memory of a statement of the writers' side:
+ * head, their ids, tail. */
+struct ended_page {
+    struct buf *sql;
+    size_t count;
+    int64_t last;
+};
+
+static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct ended_page *page = ctx;
+
+    (void)err;
+    page->last = db_column_i64(row, 0);
+    if (page->count++ > 0)
+        buf_char(page->sql, ',');
+    buf_i64(page->sql, page->last);
+    return RC_OK;
+}
+
+/* Runs "head (ids) tail" on the writers' side, for all contents whose tallies have ended, page by
+ * page. The two sides may be on two servers, so no statement can join them. */
+static enum rc query_ended(struct verify_mysql *verify, const char *head, const char *tail,
+                           db_on_row on_row, void *ctx, struct err *err)
+{
+    struct ended_page page = {.sql = &verify->sql, .last = INT64_MIN};
+    enum rc rc = RC_OK;
+
+    do {
+        char sql[256];
+        int len = snprintf(sql, sizeof(sql),
+                           "SELECT content_id FROM vote_tally WHERE ended_at IS NOT NULL AND "
+                           "content_id > %lld ORDER BY content_id LIMIT %d",
+                           (long long)page.last, ENDED_MAX);
+
+        page.count = 0;
+        buf_reset(&verify->sql);
+        buf_text_put(&verify->sql, head);
+        rc = db_query(verify->db[VERIFY_LOG], sql, (size_t)len, ended_on_row, &page, err);
+        if (rc != RC_OK || page.count == 0)
+            return rc;
+        buf_text_put(&verify->sql, tail);
+        rc = db_query_buf(verify->db[VERIFY_WRITERS], &verify->sql, on_row, ctx, err);
+    } while (rc == RC_OK && page.count == ENDED_MAX);
+    return rc;
+}
+
+#define GROUPS_HEAD "SELECT MOD(content_id, %d) AS content_group, COUNT(*), "
+#define GROUPS_TAIL " GROUP BY content_group"
+#define BASE_SUM "SUM(fingerprint) FROM vote_base"
+
 struct groups {
     int64_t *sums;
     uint64_t rows;
+    int64_t sign; /* 1, or -1 for rows that were added before */
 };
 
 static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err)
@@ -352,38 +410,57 @@ static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err
 
     (void)err;
     if (group >= 0 && group < VERIFY_GROUPS)
-        groups->sums[group] += db_column_i64(row, 2);
-    groups->rows += db_column_u64(row, 1);
+        groups->sums[group] += groups->sign * db_column_i64(row, 2);
+    groups->rows += groups->sign > 0 ? db_column_u64(row, 1) : 0;
     return RC_OK;
+}
+
+/* Adds the rows of one statement on one side: sums is "sum FROM table". */
+static enum rc add_groups(struct verify_mysql *verify, enum verify_side side, const char *sums,
+                          const char *where, struct groups *groups, struct err *err)
+{
+    struct buf *sql = &verify->sql;
+
+    buf_reset(sql);
+    /* Ids are 1 to 2^63-1, so MOD() is never negative. */
+    buf_print(sql, GROUPS_HEAD "%s%s" GROUPS_TAIL, VERIFY_GROUPS, sums, where);
+    return db_query_buf(verify->db[side], sql, group_on_row, groups, err);
+}
+
+/* Few contents have ended, so their rows are read again and subtracted: a condition on each row
+ * would slow down the scan. */
+static enum rc subtract_ended(struct verify_mysql *verify, enum verify_side side,
+                              struct groups *groups, struct err *err)
+{
+    char head[256];
+    enum rc rc;
+
+    groups->sign = -1;
+    if (side == VERIFY_WRITERS) {
+        snprintf(head, sizeof(head), GROUPS_HEAD "%s WHERE content_id IN (", VERIFY_GROUPS,
+                 fingerprints[side]);
+        return query_ended(verify, head, ")" GROUPS_TAIL, group_on_row, groups, err);
+    }
+    rc = add_groups(verify, side, fingerprints[side], ENDED, groups, err);
+    return rc == RC_OK ? add_groups(verify, side, BASE_SUM, ENDED, groups, err) : rc;
 }
 
 static enum rc source_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY_GROUPS],
                              uint64_t *rows, struct err *err)
 {
     struct verify_mysql *verify = ctx;
-    struct groups groups = {.sums = sums};
-    struct buf *sql = &verify->sql;
+    struct groups groups = {.sums = sums, .sign = 1};
     enum rc rc;
 
     memset(sums, 0, VERIFY_GROUPS * sizeof(sums[0]));
-    buf_reset(sql);
-    /* Ids are 1 to 2^63-1, so MOD() is never negative. */
-    buf_print(sql,
-              "SELECT MOD(content_id, %d) AS content_group, COUNT(*), %s GROUP BY content_group",
-              VERIFY_GROUPS, fingerprints[side]);
-    rc = db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, &groups, err);
+    rc = add_groups(verify, side, fingerprints[side], "", &groups, err);
     *rows = groups.rows;
-    if (rc != RC_OK || side == VERIFY_WRITERS)
-        return rc;
-    buf_reset(sql);
-    buf_print(sql,
-              "SELECT MOD(content_id, %d) AS content_group, COUNT(*), SUM(fingerprint) FROM "
-              "vote_base GROUP BY content_group",
-              VERIFY_GROUPS);
-    return db_query(verify->db[side], buf_text(sql), sql->len, group_on_row, &groups, err);
+    if (rc == RC_OK && side == VERIFY_LOG)
+        rc = add_groups(verify, side, BASE_SUM, "", &groups, err);
+    return rc == RC_OK ? subtract_ended(verify, side, &groups, err) : rc;
 }
 
-/* The first max contents of both parts together are among the first max of each part. */
+/* The first max contents of all parts together are among the first max of each part. */
 static void put_fingerprints(struct buf *sql, enum verify_side side, int group, int64_t after,
                              size_t max)
 {
@@ -392,13 +469,17 @@ static void put_fingerprints(struct buf *sql, enum verify_side side, int group, 
     snprintf(where, sizeof(where), " WHERE content_id > %lld AND MOD(content_id, %d) = %d",
              (long long)after, VERIFY_GROUPS, group);
     if (side == VERIFY_LOG)
-        buf_text_put(sql, "SELECT content_id, SUM(weight) FROM ((");
-    buf_print(sql, "SELECT content_id, %s%s GROUP BY content_id", fingerprints[side], where);
+        buf_text_put(sql, "SELECT content_id, MAX(ended), SUM(weight) FROM ((");
+    buf_print(sql, "SELECT content_id, 0 AS ended, %s%s GROUP BY content_id", fingerprints[side],
+              where);
     if (side == VERIFY_LOG)
-        buf_print(sql,
-                  " ORDER BY content_id LIMIT %zu) UNION ALL (SELECT content_id, fingerprint FROM "
-                  "vote_base%s ORDER BY content_id LIMIT %zu)) sides GROUP BY content_id",
-                  max, where, max);
+        buf_print(
+            sql,
+            " ORDER BY content_id LIMIT %zu) UNION ALL (SELECT content_id, 0, fingerprint FROM "
+            "vote_base%s ORDER BY content_id LIMIT %zu) UNION ALL (SELECT content_id, 1, 0 "
+            "FROM vote_tally%s AND ended_at IS NOT NULL ORDER BY content_id LIMIT %zu)) sides "
+            "GROUP BY content_id",
+            max, where, max, where, max);
 }
 
 static enum rc source_contents(void *ctx, enum verify_side side, int group, int64_t after,
@@ -412,8 +493,10 @@ static enum rc source_contents(void *ctx, enum verify_side side, int group, int6
 
     buf_reset(sql);
     if (group == VERIFY_TOTALS)
-        buf_print(sql, "SELECT content_id, votes FROM %s WHERE content_id > %lld",
-                  side == VERIFY_WRITERS ? "vote_count" : "vote_tally", (long long)after);
+        buf_print(sql, "SELECT content_id, %s WHERE content_id > %lld",
+                  side == VERIFY_WRITERS ? "0, votes FROM vote_count"
+                                         : "ended_at IS NOT NULL, votes FROM vote_tally",
+                  (long long)after);
     else
         put_fingerprints(sql, side, group, after, max);
     buf_print(sql, " ORDER BY content_id LIMIT %zu", max);
@@ -456,6 +539,15 @@ static void add_lane_rows(void *ctx, const char *name, const struct lane *lane)
         drain->age_s = lane->age_s;
 }
 
+static enum rc subtract_votes(void *ctx, const struct db_row *row, struct err *err)
+{
+    int64_t *votes = ctx;
+
+    (void)err;
+    *votes -= db_column_i64(row, 0);
+    return RC_OK;
+}
+
 enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *waiting, size_t size,
                              struct err *err)
 {
@@ -470,8 +562,13 @@ enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *w
         rc = db_number(verify->db[VERIFY_WRITERS], "SELECT COALESCE(SUM(votes), 0) FROM vote_count",
                        &written, NULL, err);
     if (rc == RC_OK && !verify->outbox_only)
-        rc = db_number(verify->db[VERIFY_LOG], "SELECT COALESCE(SUM(votes), 0) FROM vote_tally",
+        rc = db_number(verify->db[VERIFY_LOG],
+                       "SELECT COALESCE(SUM(votes), 0) FROM vote_tally WHERE ended_at IS NULL",
                        &logged, NULL, err);
+    if (rc == RC_OK && !verify->outbox_only)
+        rc = query_ended(verify,
+                         "SELECT COALESCE(SUM(votes), 0) FROM vote_count WHERE content_id IN (",
+                         ")", subtract_votes, &written, err);
     *drained = rc == RC_OK && drain.rows == 0 && written == logged;
     snprintf(waiting, size, "%llu rows in the outbox, %lld votes counted and %lld logged",
              (unsigned long long)drain.rows, (long long)written, (long long)logged);

@@ -116,8 +116,9 @@ static enum rc run(struct fake *fake, struct seen *seen, uint64_t *violations, s
 
 static void equal_sides_pass_with_any_page_size(void **state)
 {
-    const struct verify_total totals[] = {{1, 5}, {2, 0}, {9, 3}, {12, 1}};
-    const struct verify_total logged[] = {{1, 5}, {9, 3}, {12, 1}};
+    const struct verify_total totals[] = {
+        {1, 5, false}, {2, 0, false}, {9, 3, false}, {12, 1, false}};
+    const struct verify_total logged[] = {{1, 5, false}, {9, 3, false}, {12, 1, false}};
     struct seen seen;
     struct err err;
     uint64_t violations;
@@ -132,10 +133,32 @@ static void equal_sides_pass_with_any_page_size(void **state)
     }
 }
 
+/* The writers may have more votes of it, or none any more. */
+static void a_content_whose_tally_has_ended_is_not_compared(void **state)
+{
+    const struct verify_total written[] = {{1, 5, false}, {2, 7, false}, {4, 1, false}};
+    const struct verify_total logged[] = {{1, 4, true}, {3, 2, true}, {4, 2, false}};
+    struct fake fake = {
+        .side = {written, logged}, .count = {3, 3}, .voters = {written, logged}, .voter_count = 3};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    /* Content 2 is not in the log at all, and content 4 differs. */
+    assert_int_equal(seen.totals.violations, 2);
+    assert_non_null(strstr(seen.totals.offenders[0], "content 2:"));
+    assert_non_null(strstr(seen.totals.offenders[1], "content 4:"));
+    assert_int_equal(seen.voters.violations, 2);
+    assert_non_null(strstr(seen.voters.offenders[0], "content 2:"));
+    assert_non_null(strstr(seen.voters.offenders[1], "content 4:"));
+}
+
 static void a_difference_on_either_side_is_named(void **state)
 {
-    const struct verify_total written[] = {{1, 5}, {2, 7}, {4, 1}};
-    const struct verify_total logged[] = {{1, 4}, {3, 2}, {4, 1}};
+    const struct verify_total written[] = {{1, 5, false}, {2, 7, false}, {4, 1, false}};
+    const struct verify_total logged[] = {{1, 4, false}, {3, 2, false}, {4, 1, false}};
     struct fake fake = {.side = {written, logged}, .count = {3, 3}, .page_max = 1};
     struct seen seen;
     struct err err;
@@ -155,8 +178,10 @@ static void a_difference_on_either_side_is_named(void **state)
 
 static void voters_that_differ_are_found_although_the_totals_agree(void **state)
 {
-    const struct verify_total written[] = {{7, 100}, {8, 50}, {7 + VERIFY_GROUPS, 3}};
-    const struct verify_total logged[] = {{7, 100}, {8, 51}, {7 + VERIFY_GROUPS, 4}};
+    const struct verify_total written[] = {
+        {7, 100, false}, {8, 50, false}, {7 + VERIFY_GROUPS, 3, false}};
+    const struct verify_total logged[] = {
+        {7, 100, false}, {8, 51, false}, {7 + VERIFY_GROUPS, 4, false}};
     struct fake fake = {.voters = {written, logged}, .voter_count = 3};
     struct seen seen;
     struct err err;
@@ -185,8 +210,8 @@ static void groups_are_not_looked_at_closer_once_enough_offenders_are_known(void
 
     (void)state;
     for (int i = 0; i < DIFFERENT; i++) {
-        written[i] = (struct verify_total){i + 1, 1};
-        logged[i] = (struct verify_total){i + 1, 2};
+        written[i] = (struct verify_total){i + 1, 1, false};
+        logged[i] = (struct verify_total){i + 1, 2, false};
     }
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
     assert_int_equal(seen.voters.violations, DIFFERENT);
@@ -212,7 +237,7 @@ static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
 
 static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
 {
-    const struct verify_total totals[] = {{1, 5}};
+    const struct verify_total totals[] = {{1, 5, false}};
     struct seen seen;
     struct err err;
     uint64_t violations;
@@ -259,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_sides_pass_with_any_page_size),
+        cmocka_unit_test(a_content_whose_tally_has_ended_is_not_compared),
         cmocka_unit_test(a_difference_on_either_side_is_named),
         cmocka_unit_test(voters_that_differ_are_found_although_the_totals_agree),
         cmocka_unit_test(groups_are_not_looked_at_closer_once_enough_offenders_are_known),
