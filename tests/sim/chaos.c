@@ -186,6 +186,8 @@ void chaos_plan(struct sim *sim)
     if (plan->retries == 0)
         plan_fences(sim);
     plan->anyone = plan->writers > 0 && sim_chance(sim, 150);
+    if (plan->anyone && sim_chance(sim, 500))
+        plan->ends = (unsigned)sim_between(sim, 1, 15);
     plan->main_loses =
         plan->writers > 0 && plan->retries == 0 && !plan->leases_jump && sim_chance(sim, 100);
     /* An answer holds only where nothing committed is lost. */

@@ -195,7 +195,7 @@ static bool show(void *ctx, int32_t number, int64_t offset, size_t n, struct rec
         .leader_epoch = record->leader_epoch,
         .key = &member->keys[n][at],
         .key_len = sizeof(member->keys[0]) - 1 - at,
-        .value = event->value,
+        .value = event->kind == EVENT_END ? NULL : event->value,
         .value_len = event->value_len,
     };
     return true;

@@ -116,6 +116,8 @@ static const char *kind_name(const struct event *event)
         return "vote";
     case EVENT_STEP:
         return "event";
+    case EVENT_END:
+        return "tombstone";
     case EVENT_POISON:
         break;
     }
@@ -141,15 +143,16 @@ static void count_too_old(struct sim *sim)
                 sim->events[sim->sink->dead[n][offset].event].too_old++;
 }
 
-/* Applies the rules of vote_last to the votes of applications, in the order of their topic and by
- * the first record of each: marks the votes that are stale, as repeats or for their age, and counts
- * the voters of each content. */
+/* Applies the rules of vote_last and of tombstones to the votes of applications, in the order of
+ * their topic and by the first record of each: marks the votes that are stale, as repeats, for
+ * their age or behind a tombstone, and counts the voters of each content. */
 static void judge_anyone(struct sim *sim)
 {
     struct last {
         int voting;
         int64_t occurred_ms;
     } lasts[SIM_CONTENTS + 1][SIM_VOTERS + 1] = {0};
+    bool ended[SIM_CONTENTS + 1] = {false};
 
     memset(sim->expected_votes, 0, sizeof(sim->expected_votes));
     for (size_t i = 0; i < sim->event_count; i++)
@@ -162,9 +165,14 @@ static void judge_anyone(struct sim *sim)
             struct event *event = number == BROKER_HOLE ? NULL : &sim->events[number];
             struct last *last;
 
+            if (event && event->kind == EVENT_END)
+                ended[event->key] = true;
             if (!event || event->kind != EVENT_VOTE || event->judged || is_too_old(sim, n, offset))
                 continue;
             event->judged = true;
+            event->stale = ended[event->key] || event->overtaken;
+            if (event->stale)
+                continue;
             last = &lasts[event->key][event->voter_id];
             event->stale = event->occurred_ms < last->occurred_ms || event->voting == last->voting;
             if (event->occurred_ms < last->occurred_ms)
@@ -191,11 +199,11 @@ static void check_events(struct sim *sim)
                      kind, event->id, (long long)event->key);
         else if (event->stale && event->logged > event->too_old && !sim->grown)
             sim_fail(sim, event->key,
-                     "stale: event %zu (%s %s, key %lld) repeats its voter's last vote or is "
-                     "older, and is logged",
+                     "stale: event %zu (%s %s, key %lld) repeats its voter's last vote, is "
+                     "older or behind a tombstone, and is logged",
                      i, kind, event->id, (long long)event->key);
-        else if (event->order > 0 && event->kind != EVENT_STEP && event->logged == 0 &&
-                 !event->stale && !(sim->plan.anyone && sim->grown))
+        else if (event->order > 0 && event->kind != EVENT_STEP && event->kind != EVENT_END &&
+                 event->logged == 0 && !event->stale && !(sim->plan.anyone && sim->grown))
             sim_fail(sim, event->key,
                      "lost: event %zu (%s %s, key %lld) is neither logged nor kept as dead", i,
                      kind, event->id, (long long)event->key);
@@ -296,6 +304,20 @@ static void check_totals(struct sim *sim, int64_t content)
                  (long long)content, (long long)remark->votes, (long long)votes);
 }
 
+/* A tally has ended if the topic has a tombstone of its content, and only then. */
+static void check_ends(struct sim *sim)
+{
+    bool ended[SIM_CONTENTS + 1] = {false};
+
+    for (size_t i = 0; i < sim->event_count; i++)
+        if (sim->events[i].kind == EVENT_END && sim->events[i].published > 0)
+            ended[sim->events[i].key] = true;
+    for (int64_t content = 1; content <= SIM_CONTENTS && !sim->failed; content++)
+        if (sim->sink->totals[content].old.ended != ended[content])
+            sim_fail(sim, content, "ended: the tally of content %lld has%s ended",
+                     (long long)content, ended[content] ? " not" : "");
+}
+
 void promises_check(struct sim *sim)
 {
     count_too_old(sim);
@@ -305,6 +327,7 @@ void promises_check(struct sim *sim)
     for (int topic = 0; topic < BROKER_TOPICS; topic++)
         for (int32_t i = 0; i < sim->plan.partitions; i++)
             check_topic_order(sim, &sim->broker->partitions[topic][i]);
+    check_ends(sim);
     for (int64_t content = 1; content <= SIM_CONTENTS && !sim->failed; content++) {
         check_log(sim, content);
         check_totals(sim, content);

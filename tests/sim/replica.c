@@ -193,6 +193,17 @@ static void totals_restore(const struct replica *replica, struct sink_tables *si
     }
 }
 
+/* Contents whose ends are lost end again, and may have other held votes then. */
+static void ends_restore(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->event_count; i++) {
+        struct event *event = &sim->events[i];
+
+        if (event->kind == EVENT_VOTE && !sim->sink->totals[event->key].old.ended)
+            event->overtaken = false;
+    }
+}
+
 static void log_restore(const struct replica *replica, struct sim *sim)
 {
     struct sink_tables *sink = sim->sink;
@@ -232,6 +243,7 @@ static void sink_restore(const struct replica *replica, struct sim *sim)
     progress_restore(replica, sim->sink);
     totals_restore(replica, sim->sink);
     log_restore(replica, sim);
+    ends_restore(sim);
     sim->sink->state = replica->state;
     months->tables.now = months->tables.old = replica->housekeep;
     months->now_holder = months->old_holder = replica->holder;

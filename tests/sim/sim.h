@@ -71,7 +71,7 @@ struct proc {
     void (*end)(struct proc *proc); /* frees its memory and drops its connections, as a kill does */
 };
 
-enum event_kind { EVENT_VOTE, EVENT_STEP, EVENT_POISON };
+enum event_kind { EVENT_VOTE, EVENT_STEP, EVENT_POISON, EVENT_END };
 
 /* An event that some transaction appended to an outbox table. */
 struct event {
@@ -92,6 +92,7 @@ struct event {
     bool undone;       /* its commit was lost with its database: it may be in the topic or not */
     bool judged;       /* by judge_anyone() */
     bool stale;        /* it changes nothing, and is not logged */
+    bool overtaken;    /* the tally of its content ended while it was held */
     bool skipped;      /* by an operator, in the retry queue: it may be in no topic */
     int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
     int64_t too_old;   /* rows of dead_record with reason too_old; set by promises_check() */
@@ -125,6 +126,7 @@ struct plan {
     unsigned reserve_slowly;
     unsigned bad_rows;
     unsigned poison;
+    unsigned ends; /* votes of anyone that are tombstones instead */
     unsigned tasks_skipped;
     unsigned ghosts;
     unsigned ack_lost;

@@ -104,6 +104,25 @@ static void check_dead(void *ctx, struct fake_dead_row *dead, bool commit)
         months_check_too_old(sim, number);
 }
 
+/* Held votes of a content that ends are stale when they are replayed. */
+static void note_end(void *ctx, const struct fake_tally *tally)
+{
+    struct sim *sim = ctx;
+    int64_t content = tally - sim->sink->totals;
+
+    if (!tally->now.ended || tally->old.ended)
+        return;
+    sim_tell(sim, "sink", STORY_DETAIL, "the tally of content %lld ends", content, 0, 0);
+    for (int32_t n = 0; n < BROKER_PARTITIONS_MAX; n++) {
+        for (int64_t offset = 0; offset < sim->sink->dead_ends[n]; offset++) {
+            const struct sink_dead *dead = &sim->sink->dead[n][offset];
+
+            if (fake_dead_is_held(&dead->base.now) && sim->events[dead->event].key == content)
+                sim->events[dead->event].overtaken = true;
+        }
+    }
+}
+
 static void dead_clear(struct sink_tables *tables, int32_t partition)
 {
     if (!tables->dead[partition])
@@ -146,6 +165,7 @@ void sink_begin_run(struct sink_tables *tables, struct sim *sim)
         .next_dead = next_dead,
         .dead_content = dead_content,
         .on_progress = tell_progress,
+        .on_tally = note_end,
         .on_vote = check_vote,
         .on_dead = check_dead,
     };

@@ -160,7 +160,7 @@ static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct rel
     out->oversize = row->oversize && !sim->healed;
     if (out->oversize)
         out->size = UINT32_MAX;
-    if (!out->oversize)
+    if (!out->oversize && event->kind != EVENT_END)
         out->payload = (struct bytes){event->value, event->value_len};
 }
 
