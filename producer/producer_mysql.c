@@ -189,9 +189,9 @@ static int compare_states(const void *a, const void *b)
     const struct vote_state_row *one = a;
     const struct vote_state_row *two = b;
 
-    if (one->voter_id != two->voter_id)
-        return one->voter_id < two->voter_id ? -1 : 1;
-    return (one->content_id > two->content_id) - (one->content_id < two->content_id);
+    if (one->content_id != two->content_id)
+        return one->content_id < two->content_id ? -1 : 1;
+    return (one->voter_id > two->voter_id) - (one->voter_id < two->voter_id);
 }
 
 static enum rc on_state_row(void *ctx, const struct db_row *row, struct err *err)

@@ -82,7 +82,7 @@ struct vote_store {
     enum rc (*make_counts)(void *ctx, const struct vote_count_row *counts, size_t count,
                            struct err *err);
 
-    /* Fills states[] (sorted by voter_id, content_id, each once) with the committed rows, and
+    /* Fills states[] (sorted by content_id, voter_id, each once) with the committed rows, and
      * *now_ms with the clock of the database, in ms since 1970. */
     enum rc (*read_states)(void *ctx, struct vote_state_row *states, size_t count, int64_t *now_ms,
                            struct err *err);

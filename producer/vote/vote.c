@@ -21,7 +21,7 @@ struct vote_engine {
     struct vote_engine_config config;
     struct vote_count_row *counts; /* of the transaction, sorted by content_id */
     size_t count_count;
-    struct vote_state_row *states; /* of the transaction, sorted by voter_id, content_id */
+    struct vote_state_row *states; /* of the transaction, sorted by content_id, voter_id */
     size_t state_count;
     struct outbox_event *events; /* in the order of arrival */
     struct outbox_event *lane_events;
@@ -92,9 +92,9 @@ static int compare_states(const void *a, const void *b)
 {
     const struct vote_state_row *one = a;
     const struct vote_state_row *two = b;
-    int order = compare_numbers(one->voter_id, two->voter_id);
+    int order = compare_numbers(one->content_id, two->content_id);
 
-    return order ? order : compare_numbers(one->content_id, two->content_id);
+    return order ? order : compare_numbers(one->voter_id, two->voter_id);
 }
 
 /* Lists each content and each pair of the window once, in the order in which all writers lock

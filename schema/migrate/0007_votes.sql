@@ -8,7 +8,7 @@ CREATE TABLE vote_state (
     voting     TINYINT    NOT NULL COMMENT '1 = votes for it, 0 = took the vote back',
     version    BIGINT     NOT NULL COMMENT 'changes so far',
     event_id   BINARY(16) NOT NULL COMMENT 'the event of the last change: makes a repeated COMMIT harmless',
-    PRIMARY KEY (voter_id, content_id)
+    PRIMARY KEY (content_id, voter_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'the last vote of each voter on each content';
 
 CREATE TABLE vote_count (
