@@ -98,6 +98,15 @@ static enum rc on_count_row(void *ctx, const struct db_row *row, struct err *err
     return RC_OK;
 }
 
+static void put_content_ids(struct buf *sql, const struct vote_count_row *counts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, counts[i].content_id);
+    }
+}
+
 static enum rc lock_some_counts(struct producer_mysql *store, struct vote_count_row *counts,
                                 size_t count, struct err *err)
 {
@@ -106,11 +115,7 @@ static enum rc lock_some_counts(struct producer_mysql *store, struct vote_count_
     buf_reset(&store->sql);
     buf_text_put(&store->sql, "SELECT content_id, votes FROM vote_count FORCE INDEX (PRIMARY) "
                               "WHERE content_id IN (");
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            buf_char(&store->sql, ',');
-        buf_i64(&store->sql, counts[i].content_id);
-    }
+    put_content_ids(&store->sql, counts, count);
     buf_text_put(&store->sql, ") ORDER BY content_id FOR UPDATE");
     return query_sql(store, on_count_row, &reading, err);
 }
@@ -194,6 +199,24 @@ static int compare_states(const void *a, const void *b)
     return (one->voter_id > two->voter_id) - (one->voter_id < two->voter_id);
 }
 
+/* The rows of a content follow each other. */
+static void mark_states_deleted(const struct state_reading *reading, int64_t content_id)
+{
+    size_t from = 0;
+    size_t to = reading->count;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (reading->states[middle].content_id < content_id)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    for (; from < reading->count && reading->states[from].content_id == content_id; from++)
+        reading->states[from].deleted = true;
+}
+
 static enum rc on_state_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct state_reading *reading = ctx;
@@ -201,6 +224,10 @@ static enum rc on_state_row(void *ctx, const struct db_row *row, struct err *err
                                  .content_id = db_column_i64(row, 2)};
     struct vote_state_row *state;
 
+    if (!row->columns[1] && row->columns[2]) {
+        mark_states_deleted(reading, key.content_id);
+        return RC_OK;
+    }
     *reading->now_ms = db_column_i64(row, 0);
     if (!row->columns[1]) {
         reading->lanes.count = db_column_i64(row, 3);
@@ -226,7 +253,9 @@ static enum rc on_state_row(void *ctx, const struct db_row *row, struct err *err
  *
  * Invariant: the first row is the one of outbox_lanes, locked until COMMIT, so that the number of
  * lanes cannot change between this read and the events that the transaction appends
- * (outbox/lanes.h). */
+ * (outbox/lanes.h).
+ *
+ * Rows without a voter are deleted contents. */
 static enum rc read_some_states(struct producer_mysql *store, struct vote_state_row *states,
                                 size_t count, int64_t *now_ms, struct err *err)
 {
@@ -249,7 +278,16 @@ static enum rc read_some_states(struct producer_mysql *store, struct vote_state_
         buf_i64(&store->sql, states[i].content_id);
         buf_char(&store->sql, ')');
     }
-    buf_char(&store->sql, ')');
+    buf_text_put(&store->sql, ") UNION ALL (SELECT 0, NULL, content_id, 0, 0, NULL "
+                              "FROM deleted_content WHERE content_id IN (");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && states[i].content_id == states[i - 1].content_id)
+            continue;
+        if (i > 0)
+            buf_char(&store->sql, ',');
+        buf_i64(&store->sql, states[i].content_id);
+    }
+    buf_text_put(&store->sql, "))");
     rc = query_sql(store, on_state_row, &reading, err);
     if (rc == RC_OK && !reading.has_lanes)
         rc = lanes_read(store->db, &reading.lanes, err);
@@ -318,6 +356,38 @@ static enum rc store_append(void *ctx, const char *lane, const struct outbox_eve
     struct producer_mysql *store = ctx;
 
     return outbox_append(store->db, lane, events, count, err);
+}
+
+static enum rc on_deleted_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct count_reading *reading = ctx;
+    int64_t content_id = db_column_i64(row, 0);
+
+    (void)err;
+    while (reading->at < reading->count && reading->counts[reading->at].content_id < content_id)
+        reading->at++;
+    if (reading->at < reading->count && reading->counts[reading->at].content_id == content_id)
+        reading->counts[reading->at].deleted = true;
+    return RC_OK;
+}
+
+static enum rc store_read_deleted(void *ctx, struct vote_count_row *counts, size_t count,
+                                  struct err *err)
+{
+    struct producer_mysql *store = ctx;
+    enum rc rc = RC_OK;
+
+    for (size_t at = 0; rc == RC_OK && at < count; at += ROWS_MAX) {
+        struct count_reading reading = {.counts = counts + at,
+                                        .count = min_size(count - at, ROWS_MAX)};
+
+        buf_reset(&store->sql);
+        buf_text_put(&store->sql, "SELECT content_id FROM deleted_content WHERE content_id IN (");
+        put_content_ids(&store->sql, reading.counts, reading.count);
+        buf_text_put(&store->sql, ") ORDER BY content_id");
+        rc = query_sql(store, on_deleted_row, &reading, err);
+    }
+    return rc;
 }
 
 static enum rc store_commit(void *ctx, struct err *err)
@@ -519,6 +589,7 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .begin = store_begin,
         .lock_counts = store_lock_counts,
         .make_counts = store_make_counts,
+        .read_deleted = store_read_deleted,
         .read_states = store_read_states,
         .write_states = store_write_states,
         .write_counts = store_write_counts,

@@ -24,6 +24,7 @@ struct vote_count_row {
     int64_t votes; /* 0 when not found */
     bool found;
     bool wanted;  /* must exist: the batch holds a vote for it */
+    bool deleted; /* the content is deleted */
     bool changed; /* by this batch, and must be written */
 };
 
@@ -36,12 +37,14 @@ struct vote_state_row {
     uint8_t voting;     /* 1 votes for it, 0 took the vote back */
     bool found;
     bool changed;
+    bool deleted; /* the content is deleted */
 };
 
 enum vote_outcome {
     VOTE_OPEN,    /* nothing is known to be committed */
     VOTE_DONE,    /* committed; the answer is final */
     VOTE_REFUSED, /* the database refuses this vote; nothing of it was written */
+    VOTE_DELETED, /* the content is deleted: the vote does not count, and nothing was written */
 };
 
 /* One vote and its answer. */
@@ -57,6 +60,8 @@ struct vote_item {
     bool has_event;     /* false: a vote that never existed was taken back */
     struct id event_id; /* the event of the last change */
     int64_t votes;      /* exact total of the content right after this vote */
+
+    bool deleted; /* the content is deleted: the outcome will be VOTE_DELETED. For the engine. */
 
     /* Not 0: the transaction of this number should have committed the answer above, and its outcome
      * is unknown. Only for the engine. */
@@ -82,8 +87,13 @@ struct vote_store {
     enum rc (*make_counts)(void *ctx, const struct vote_count_row *counts, size_t count,
                            struct err *err);
 
+    /* Sets `deleted` of the counts whose content is deleted. */
+    enum rc (*read_deleted)(void *ctx, struct vote_count_row *counts, size_t count,
+                            struct err *err);
+
     /* Fills states[] (sorted by content_id, voter_id, each once) with the committed rows, and
-     * *now_ms with the clock of the database, in ms since 1970. */
+     * *now_ms with the clock of the database, in ms since 1970. Sets `deleted` of the rows whose
+     * content is deleted. */
     enum rc (*read_states)(void *ctx, struct vote_state_row *states, size_t count, int64_t *now_ms,
                            struct err *err);
 

@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-#define VOTES_HELP                                                                                \
-    "Votes by result; failed: refused by the database, or not done in time, then not counted or " \
-    "unknown."
+#define VOTES_HELP                                                                                 \
+    "Votes by result; deleted: not counted, because their content is deleted; failed: refused by " \
+    "the database, or not done in time, then not counted or unknown."
 #define TASKS_HELP                                                                            \
     "Tasks submitted over HTTP by result; existed: one with its idempotency key was active; " \
     "refused: bad, its scene full, or not done in time."
@@ -23,6 +23,10 @@ struct metric serve_votes_unchanged = {.name = "tallybox_votes_total",
                                        .kind = METRIC_COUNTER,
                                        .help = VOTES_HELP,
                                        .labels = "result=\"unchanged\""};
+struct metric serve_votes_deleted = {.name = "tallybox_votes_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = VOTES_HELP,
+                                     .labels = "result=\"deleted\""};
 struct metric serve_votes_failed = {.name = "tallybox_votes_total",
                                     .kind = METRIC_COUNTER,
                                     .help = VOTES_HELP,
@@ -91,13 +95,11 @@ struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
 void serve_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &serve_votes_changed,    &serve_votes_unchanged, &serve_votes_failed,
-        &serve_commit_seconds,   &serve_queue_votes,     &serve_queue_reads,
-        &serve_tasks_made,       &serve_tasks_existed,   &serve_pages_kept,
-        &serve_pages_read,       &serve_pages_shared,    &serve_pages_stale,
-        &serve_page_cache_bytes, &serve_queue_remarks,   &serve_tasks_refused,
-        &serve_queue_tasks,      &serve_answers_2xx,     &serve_answers_4xx,
-        &serve_answers_5xx,
+        &serve_votes_changed,  &serve_votes_unchanged,  &serve_votes_deleted, &serve_votes_failed,
+        &serve_commit_seconds, &serve_queue_votes,      &serve_queue_reads,   &serve_tasks_made,
+        &serve_tasks_existed,  &serve_pages_kept,       &serve_pages_read,    &serve_pages_shared,
+        &serve_pages_stale,    &serve_page_cache_bytes, &serve_queue_remarks, &serve_tasks_refused,
+        &serve_queue_tasks,    &serve_answers_2xx,      &serve_answers_4xx,   &serve_answers_5xx,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

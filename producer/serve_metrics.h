@@ -7,6 +7,7 @@
 
 extern struct metric serve_votes_changed;
 extern struct metric serve_votes_unchanged;
+extern struct metric serve_votes_deleted;
 extern struct metric serve_votes_failed;
 extern struct metric serve_commit_seconds;
 extern struct metric serve_queue_votes;

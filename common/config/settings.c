@@ -154,6 +154,8 @@ const struct setting settings_table[] = {
     {NUMBER(api, committers), "2", 1, 64, NULL,
      "Threads that commit votes, each with its connection. As many threads read totals, as many "
      "read remarks, and as many insert tasks."},
+    {CHOICE(api, deleted_status), "404", 0, 0, "404|410",
+     "HTTP status of a vote on a deleted content, which does not count."},
     {CHOICE(api, lists), "on", 0, 0, "off|on",
      "Serves lists of remarks, which needs the database of [sink]."},
     {NUMBER(api, page_cache_bytes_max), "67108864", 0, 68719476736, NULL,

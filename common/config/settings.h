@@ -83,7 +83,8 @@ struct settings {
         int64_t queue_votes_max;
         int64_t batch_votes_max;
         int64_t committers;
-        char lists[SETTING_TEXT_SIZE]; /* off | on */
+        char deleted_status[SETTING_TEXT_SIZE]; /* 404 | 410 */
+        char lists[SETTING_TEXT_SIZE];          /* off | on */
         int64_t page_cache_bytes_max;
         int64_t page_cache_ms;
         int64_t page_stale_ms;

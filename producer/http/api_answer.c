@@ -48,7 +48,7 @@ static void put_retry_after(struct http_request *http, int64_t wait_ms)
 
 void api_answer_fault(struct http_request *http, const struct request_fault *fault, int64_t wait_ms)
 {
-    int status = request_fault_status(fault->code);
+    int status = fault->status ? fault->status : request_fault_status(fault->code);
     struct buf body = {0};
 
     if (fault->code == REQUEST_FAULT_FULL || status == STATUS_UNAVAILABLE)

@@ -36,6 +36,7 @@ const struct api_route api_routes[] = {
         .body = "VoteRequest",
         .example = "{\"voterId\": 1, \"contentId\": 1, \"voting\": 1}",
         .results = {{200, "VoteResponse", "The votes are committed."}},
+        .may_be_deleted = true,
     },
     {
         .method = "GET",

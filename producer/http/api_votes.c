@@ -7,6 +7,7 @@
 #include "producer/serve_metrics.h"
 #include "producer/vote/vote_json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define TRACE_LEN 55 /* "00-<32 hex>-<16 hex>-<2 hex>" */
@@ -17,6 +18,7 @@
 struct vote_call {
     struct api_pending pending; /* first */
     struct vote_json votes;
+    int deleted_status;                                                /* api.deleted_status */
     char headers[sizeof(TRACE_HEAD) + TRACE_LEN + sizeof(TRACE_TAIL)]; /* of the events, or "" */
 };
 
@@ -61,10 +63,14 @@ static void answer_votes(struct api_pending *pending)
     struct buf body = {0};
     struct request_fault fault;
 
-    if (vote_json_answer(&call->votes, &body, &fault))
+    if (vote_json_answer(&call->votes, &body, &fault)) {
         api_answer(pending->http, 200, &body);
-    else
-        api_answer_fault(pending->http, &fault, 0);
+        buf_done(&body);
+        return;
+    }
+    if (fault.code == REQUEST_FAULT_DELETED)
+        fault.status = call->deleted_status;
+    api_answer_fault(pending->http, &fault, 0);
     buf_done(&body);
 }
 
@@ -103,6 +109,7 @@ void api_post_votes(const struct api_config *config, const struct api_call *api_
 
     if (!call)
         return;
+    call->deleted_status = (int)strtol(config->settings->api.deleted_status, NULL, 10);
     body = http_body(http, &len);
     switch (vote_json_parse(&call->votes, body, len, &fault)) {
     case RC_OK:

@@ -466,6 +466,15 @@ static void put_parameters(struct buf *out, const struct api_route *route)
         put_retry_headers(out);
 }
 
+/* The other value of api.deleted_status. */
+#define DELETED_STATUS_GONE 410
+
+static bool has_status(enum request_fault_code code, int status)
+{
+    return request_fault_status(code) == status ||
+           (code == REQUEST_FAULT_DELETED && status == DELETED_STATUS_GONE);
+}
+
 /* Statuses that no condition excludes are those of all routes. */
 static bool route_can_fail(const struct api_route *route, enum request_fault_code code)
 {
@@ -475,6 +484,8 @@ static bool route_can_fail(const struct api_route *route, enum request_fault_cod
         return false; /* answered before a route is chosen */
     if (code == REQUEST_FAULT_NOT_FOUND)
         return route->may_find_nothing;
+    if (code == REQUEST_FAULT_DELETED)
+        return route->may_be_deleted;
     if (code == REQUEST_FAULT_RETRY_TRAFFIC)
         return route->retry_headers;
     if (code == REQUEST_FAULT_CONFLICT)
@@ -490,7 +501,7 @@ static bool route_can_fail(const struct api_route *route, enum request_fault_cod
 static bool route_can_answer(const struct api_route *route, int status)
 {
     for (unsigned code = 0; code < REQUEST_FAULT_CODES; code++)
-        if (request_fault_status(code) == status && route_can_fail(route, code))
+        if (has_status(code, status) && route_can_fail(route, code))
             return true;
     return false;
 }
@@ -565,7 +576,7 @@ static void put_error_responses(struct buf *out)
         struct buf text = {0};
 
         for (unsigned code = 0; code < REQUEST_FAULT_CODES; code++)
-            if (request_fault_status(code) == status && code != REQUEST_FAULT_METHOD)
+            if (has_status(code, status) && code != REQUEST_FAULT_METHOD)
                 buf_print(&text, "%s`%s`: %s.", text.len > 0 ? " " : "", request_fault_name(code),
                           request_fault_about(code));
         if (text.len > 0) {

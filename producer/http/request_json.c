@@ -23,6 +23,9 @@ static const struct {
                                  "a query parameter is given twice, or params twice"},
     [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
     [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path, task or remark"},
+    [REQUEST_FAULT_DELETED] = {"deleted", 404,
+                               "the content is deleted and takes no more votes; "
+                               "api.deleted_status sets the status, 404 or 410"},
     [REQUEST_FAULT_EXPIRED] = {"expired", 410,
                                "the cursor is too old; read the list from its first page"},
     [REQUEST_FAULT_METHOD] = {"method_not_allowed", 405, "the path does not take this method"},
@@ -71,6 +74,7 @@ void request_fault_set(struct request_fault *fault, enum request_fault_code code
     va_list args;
 
     fault->code = code;
+    fault->status = 0;
     fault->has_at = false;
     va_start(args, format);
     vsnprintf(fault->message, sizeof(fault->message), format, args);

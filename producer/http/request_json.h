@@ -26,6 +26,7 @@ enum request_fault_code {
     REQUEST_FAULT_DUPLICATE,
     REQUEST_FAULT_REFUSED,
     REQUEST_FAULT_NOT_FOUND,
+    REQUEST_FAULT_DELETED,
     REQUEST_FAULT_EXPIRED,
     REQUEST_FAULT_METHOD,
     REQUEST_FAULT_MEDIA_TYPE,
@@ -44,6 +45,7 @@ enum request_fault_code {
 
 struct request_fault {
     enum request_fault_code code;
+    int status; /* 0: that of the code */
     char message[200];
     bool has_at;
     char at[96];

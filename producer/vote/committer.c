@@ -64,6 +64,7 @@ static void count_outcomes(void *ctx)
     int64_t changed = 0;
     int64_t unchanged = 0;
     int64_t refused = 0;
+    int64_t deleted = 0;
 
     for (size_t i = 0; i < committer->entry_count; i++) {
         const struct committer_request *request =
@@ -73,12 +74,14 @@ static void count_outcomes(void *ctx)
             const struct vote_item *item = &request->items[n];
 
             refused += item->outcome == VOTE_REFUSED;
+            deleted += item->outcome == VOTE_DELETED;
             changed += item->outcome == VOTE_DONE && item->changed;
             unchanged += item->outcome == VOTE_DONE && !item->changed;
         }
     }
     metric_add(&serve_votes_changed, changed);
     metric_add(&serve_votes_unchanged, unchanged);
+    metric_add(&serve_votes_deleted, deleted);
     metric_add(&serve_votes_failed, refused);
 }
 

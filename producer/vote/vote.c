@@ -21,6 +21,7 @@ struct vote_engine {
     struct vote_engine_config config;
     struct vote_count_row *counts; /* of the transaction, sorted by content_id */
     size_t count_count;
+    bool made_counts;              /* the transaction may have made rows of vote_count */
     struct vote_state_row *states; /* of the transaction, sorted by content_id, voter_id */
     size_t state_count;
     struct outbox_event *events; /* in the order of arrival */
@@ -150,6 +151,17 @@ static bool are_counts_complete(const struct vote_engine *engine)
     return true;
 }
 
+/* A deleted content may have no row of vote_count, and none is made for it. */
+static enum rc leave_out_deleted(struct vote_engine *engine, struct err *err)
+{
+    const struct vote_store *store = engine->config.store;
+    enum rc rc = store->read_deleted(store->ctx, engine->counts, engine->count_count, err);
+
+    for (size_t i = 0; rc == RC_OK && i < engine->count_count; i++)
+        engine->counts[i].wanted &= !engine->counts[i].deleted;
+    return rc;
+}
+
 /* Invariant P2: the locks on vote_count order the votes of a content. One locking read suffices if
  * all contents have rows. New rows are made in a new transaction that locks everything in key order
  * from the beginning: in this one a low key would be locked after a high one, and two writers could
@@ -161,8 +173,12 @@ static enum rc lock_counts_in_order(struct vote_engine *engine, struct err *err)
 
     if (rc != RC_OK || are_counts_complete(engine))
         return rc;
+    rc = leave_out_deleted(engine, err);
+    if (rc != RC_OK || are_counts_complete(engine))
+        return rc;
     store->rollback(store->ctx);
     rc = store->begin(store->ctx, err);
+    engine->made_counts = true;
     if (rc == RC_OK)
         rc = store->make_counts(store->ctx, engine->counts, engine->count_count, err);
     if (rc == RC_OK)
@@ -170,6 +186,22 @@ static enum rc lock_counts_in_order(struct vote_engine *engine, struct err *err)
     if (rc == RC_OK && !are_counts_complete(engine))
         rc = err_fail(err, RC_RETRY, 0, "a row of vote_count vanished right after it was made");
     return rc;
+}
+
+/* Invariant P4: a vote on a deleted content writes nothing. The deletions were read under the locks
+ * on vote_count: a writer that deletes a content under its lock has every vote before or after it.
+ * False: a content was deleted after leave_out_deleted() had not found it, and the transaction has
+ * made a row of vote_count that must not stay. */
+static bool mark_deleted_items(struct vote_engine *engine, struct vote_item **items, size_t count)
+{
+    bool fits = true;
+
+    for (size_t i = 0; i < count; i++) {
+        items[i]->deleted = find_state(engine, items[i])->deleted;
+        if (items[i]->deleted && engine->made_counts && find_count(engine, items[i])->wanted)
+            fits = false;
+    }
+    return fits;
 }
 
 /* The number of an earlier transaction that was committed although the answer to its COMMIT was
@@ -221,7 +253,7 @@ static void apply_item(struct vote_engine *engine, struct vote_item *item, int64
     bool was = state->found && state->voting == 1;
 
     item->unknown = 0;
-    item->changed = was != (item->voting == 1);
+    item->changed = !item->deleted && was != (item->voting == 1);
     if (item->changed) {
         count->votes += item->voting == 1 ? 1 : -1;
         count->changed = true;
@@ -292,7 +324,7 @@ static enum rc write_rows(struct vote_engine *engine, struct err *err)
 static void finish_items(struct vote_item **items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        items[i]->outcome = VOTE_DONE;
+        items[i]->outcome = items[i]->deleted ? VOTE_DELETED : VOTE_DONE;
 }
 
 /* Finishes the items with what transaction `number` had computed. */
@@ -301,7 +333,7 @@ static void finish_unknown(struct vote_item **items, size_t count, uint64_t numb
     for (size_t i = 0; i < count; i++) {
         if (items[i]->unknown != number)
             continue;
-        items[i]->outcome = VOTE_DONE;
+        finish_items(&items[i], 1);
         items[i]->unknown = 0;
     }
 }
@@ -334,6 +366,7 @@ static enum rc try_window(struct vote_engine *engine, const struct vote_batch *b
     if (rc != RC_OK)
         return rc;
     engine->tries++;
+    engine->made_counts = false;
     collect_rows(engine, items, batch->window);
     rc = lock_counts_in_order(engine, err);
     if (rc == RC_OK)
@@ -345,6 +378,10 @@ static enum rc try_window(struct vote_engine *engine, const struct vote_batch *b
         finish_unknown(items, batch->count - batch->done, number);
         store->rollback(store->ctx);
         return RC_OK;
+    }
+    if (!mark_deleted_items(engine, items, batch->window)) {
+        store->rollback(store->ctx);
+        return RC_OK; /* the next step finds the deletion in time */
     }
     rc = apply_items(engine, items, batch->window, now_ms, err);
     if (rc == RC_OK && engine->event_count == 0) {

@@ -92,6 +92,11 @@ static int run_one_vote(const struct settings *settings, const struct request *r
         return vote_runner_fail(rc, &err);
     if (item.outcome == VOTE_REFUSED)
         return EXIT_FAILED; /* the engine has logged the reason */
+    if (item.outcome == VOTE_DELETED) {
+        fprintf(stderr, "tallybox: content %" PRId64 " is deleted and takes no more votes\n",
+                item.content_id);
+        return EXIT_FAILED;
+    }
     print_item(&item, request->json);
     return EXIT_DONE;
 }
@@ -135,6 +140,8 @@ static void count_items(struct import *import)
 
         if (item->outcome == VOTE_REFUSED)
             report_bad_line(import, import->lines[i], "refused by the database");
+        else if (item->outcome == VOTE_DELETED)
+            report_bad_line(import, import->lines[i], "the content is deleted");
         else if (item->changed)
             import->changed++;
         else
@@ -336,7 +343,8 @@ int vote_command(int argc, char **argv)
         .about = "Votes for a content, or takes a vote back, in the database of [mysql]. Voting is "
                  "idempotent: a repeat changes nothing and makes no event. A CSV file names its "
                  "columns in the first line: voter_id, content_id and optionally voting (0 or "
-                 "1). Bad lines are reported and skipped; the exit code is then 1.",
+                 "1). Bad lines and votes on deleted contents are reported and skipped; the exit "
+                 "code is then 1.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"

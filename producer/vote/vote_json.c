@@ -4,6 +4,7 @@
 #include "common/id.h"
 #include "producer/http/request_json.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdint.h>
@@ -250,6 +251,21 @@ void vote_json_put(struct buf *out, const struct vote_item *item)
     }
 }
 
+/* Sets the fault of an item that has no result. */
+static void set_outcome(const struct item_check *check, const struct vote_item *item)
+{
+    if (item->outcome == VOTE_DELETED) {
+        request_fault_set(check->fault, REQUEST_FAULT_DELETED,
+                          "content %" PRId64 " is deleted and takes no more votes",
+                          item->content_id);
+        set_place(check, "contentId");
+        return;
+    }
+    request_fault_set(check->fault, REQUEST_FAULT_REFUSED,
+                      "the database refuses this vote; the log of the server has the reason");
+    set_place(check, NULL);
+}
+
 bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct request_fault *fault)
 {
     const struct vote_item *item = votes->items;
@@ -266,11 +282,8 @@ bool vote_json_answer(const struct vote_json *votes, struct buf *out, struct req
             buf_put(out, votes->faults.data + slot->fault_at, slot->fault_len);
             continue;
         }
-        if (item->outcome == VOTE_REFUSED) {
-            request_fault_set(
-                fault, REQUEST_FAULT_REFUSED,
-                "the database refuses this vote; the log of the server has the reason");
-            set_place(&check, NULL);
+        if (item->outcome != VOTE_DONE) {
+            set_outcome(&check, item);
             if (!votes->array)
                 return false;
             request_fault_put(out, fault);

@@ -16,3 +16,9 @@ CREATE TABLE vote_count (
     votes      BIGINT NOT NULL COMMENT 'exact total at commit',
     PRIMARY KEY (content_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'totals; the row lock orders the votes of a content';
+
+CREATE TABLE deleted_content (
+    content_id BIGINT      NOT NULL,
+    deleted_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    PRIMARY KEY (content_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'contents that take no more votes';

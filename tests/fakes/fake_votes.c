@@ -100,6 +100,22 @@ static enum rc fake_make_counts(void *ctx, const struct vote_count_row *counts, 
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
+static bool is_deleted(const struct fake_votes *fake, int64_t content_id)
+{
+    return fake->is_deleted && fake->is_deleted(fake->ctx, content_id);
+}
+
+static enum rc fake_read_deleted(void *ctx, struct vote_count_row *counts, size_t count,
+                                 struct err *err)
+{
+    struct fake_votes *fake = ctx;
+    enum rc rc = fake_call(&fake->session, err);
+
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        counts[i].deleted = is_deleted(fake, counts[i].content_id);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
+}
+
 /* A consistent read: committed rows. */
 static enum rc fake_read_states(void *ctx, struct vote_state_row *states, size_t count,
                                 int64_t *now_ms, struct err *err)
@@ -113,6 +129,7 @@ static enum rc fake_read_states(void *ctx, struct vote_state_row *states, size_t
 
         if (row->old.found)
             states[i] = row->old;
+        states[i].deleted = is_deleted(fake, states[i].content_id);
     }
     *now_ms = fake_now_ms(&fake->session);
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
@@ -201,6 +218,7 @@ struct vote_store fake_votes_ops(struct fake_votes *fake)
         .begin = begin_transaction,
         .lock_counts = fake_lock_counts,
         .make_counts = fake_make_counts,
+        .read_deleted = fake_read_deleted,
         .read_states = fake_read_states,
         .write_states = fake_write_states,
         .write_counts = fake_write_counts,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A fake of the vote engine's database: the statements of producer_mysql.c on vote_count and
- * vote_state. The user finds the rows and keeps the events of the outbox. */
+ * vote_state, and its reads of deleted_content. The user finds the rows and keeps the events of the
+ * outbox. */
 #ifndef TESTS_FAKES_FAKE_VOTES_H
 #define TESTS_FAKES_FAKE_VOTES_H
 
@@ -44,6 +45,8 @@ struct fake_votes {
     struct fake_state *(*state_of)(void *ctx, int64_t voter_id, int64_t content_id);
     /* The transaction writes events into an outbox table. */
     void (*append)(void *ctx, const char *lane, const struct outbox_event *events, size_t count);
+    /* May be NULL. True: deleted_content has a committed row. */
+    bool (*is_deleted)(void *ctx, int64_t content_id);
     /* May be NULL. True: the database refuses the row. */
     bool (*refuses_state)(void *ctx, const struct vote_state_row *state);
 };

@@ -240,7 +240,7 @@ static void expect_mixed(const struct fixture *fixture)
 }
 
 /* How many calls the mixed batch makes when nothing fails. */
-#define MIXED_CALLS 10
+#define MIXED_CALLS 11
 
 static void every_call_may_fail_once(void **state)
 {
@@ -462,6 +462,141 @@ static void a_batch_of_refused_votes_ends(void **state)
     assert_false(fixture->fake.tables->counts[0].old.found);
 }
 
+static void expect_deleted(const struct fixture *fixture, size_t index)
+{
+    assert_int_equal(fixture->items[index].outcome, VOTE_DELETED);
+    assert_false(fixture->items[index].changed);
+}
+
+static void a_vote_on_a_deleted_content_does_not_count_and_others_do(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 10, 1);
+    run(fixture, 0);
+    votes_db_delete(&fixture->fake, 10);
+    add(fixture, 1, 10, 1); /* a repeat is no exception */
+    add(fixture, 2, 10, 0);
+    add(fixture, 3, 10, 1);
+    add(fixture, 1, 20, 1);
+    add(fixture, 1, 30, 0);
+    run(fixture, 0);
+    expect_deleted(fixture, 0);
+    expect_deleted(fixture, 1);
+    expect_deleted(fixture, 2);
+    expect(fixture, 3, true, 1);
+    expect(fixture, 4, false, 0);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 2);
+    assert_int_equal(fixture->fake.tables->event_count, 3);
+}
+
+static void a_deleted_content_without_votes_gets_no_row(void **state)
+{
+    struct fixture *fixture = *state;
+
+    votes_db_delete(&fixture->fake, 10);
+    add(fixture, 1, 10, 1);
+    add(fixture, 1, 20, 1);
+    add(fixture, 2, 10, 0);
+    run(fixture, 0);
+    expect_deleted(fixture, 0);
+    expect(fixture, 1, true, 1);
+    expect_deleted(fixture, 2);
+    assert_true(fixture->fake.tables->counts[0].old.found);
+    assert_int_equal(fixture->fake.tables->counts[0].content_id, 20);
+    assert_false(fixture->fake.tables->counts[1].old.found);
+    assert_int_equal(fixture->fake.tables->event_count, 1);
+
+    fixture->fake.calls = 0;
+    add(fixture, 3, 10, 1);
+    run(fixture, 0);
+    expect_deleted(fixture, 0);
+    assert_int_equal(fixture->fake.calls, 4); /* begin, lock, read_deleted, read_states */
+    assert_int_equal(fixture->fake.commits, 1);
+}
+
+static void delete_before_the_second_begin(struct votes_db *fake)
+{
+    if (fake->calls == 0)
+        return;
+    fake->before_begin = NULL;
+    votes_db_delete(fake, 10);
+}
+
+static void a_deletion_that_comes_while_rows_are_made_leaves_none(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    add(fixture, 1, 20, 1);
+    fixture->fake.before_begin = delete_before_the_second_begin;
+    run(fixture, 0);
+    assert_null(fixture->fake.before_begin);
+    expect_deleted(fixture, 0);
+    expect(fixture, 1, true, 1);
+    assert_int_equal(fixture->fake.tables->counts[0].content_id, 20);
+    assert_false(fixture->fake.tables->counts[1].old.found);
+    assert_int_equal(fixture->fake.commits, 1);
+}
+
+/* The vote was counted, and the answer says so. */
+static void a_lost_commit_before_the_deletion_is_found(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    fixture->fake.next = VOTES_COMMIT_LOST_AFTER;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
+    votes_db_delete(&fixture->fake, 10);
+    finish(fixture, 0);
+    expect(fixture, 0, true, 1);
+
+    fixture->count = 0;
+    add(fixture, 1, 20, 1);
+    fixture->fake.next = VOTES_COMMIT_LOST_BEFORE;
+    start(fixture);
+    assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err), RC_RETRY);
+    votes_db_delete(&fixture->fake, 20);
+    finish(fixture, 0);
+    expect_deleted(fixture, 0);
+    assert_int_equal(fixture->fake.commits, 1);
+}
+
+/* With deleted contents among the rows that are locked and those that are made. */
+static void every_call_may_fail_once_with_deleted_contents(void **state)
+{
+    struct fixture *fixture = *state;
+    unsigned calls = MIXED_CALLS;
+
+    for (unsigned call = 1; call <= calls; call++) {
+        votes_db_done(&fixture->fake);
+        votes_db_init(&fixture->fake);
+        add(fixture, 1, 10, 1);
+        run(fixture, 0);
+        votes_db_delete(&fixture->fake, 10);
+        votes_db_delete(&fixture->fake, 30);
+        add(fixture, 2, 10, 1);
+        add(fixture, 2, 20, 1);
+        add(fixture, 2, 30, 1);
+        fixture->fake.calls = 0;
+        fixture->fake.fail_at = call;
+        start(fixture);
+        assert_int_equal(vote_engine_step(fixture->engine, &fixture->batch, &fixture->err),
+                         RC_RETRY);
+        assert_false(fixture->fake.alone.open);
+        finish(fixture, 0);
+        fixture->count = 0;
+        votes_db_check(&fixture->fake);
+        expect_deleted(fixture, 0);
+        expect(fixture, 1, true, 1);
+        expect_deleted(fixture, 2);
+        assert_int_equal(fixture->fake.tables->event_count, 2);
+        assert_int_equal(fixture->fake.commits, 2);
+    }
+}
+
 /* Many random batches, with calls failing and commits lost in both ways, compared with the result
  * of plain arithmetic. */
 static void random_failures_never_lose_or_double_a_vote(void **state)
@@ -484,7 +619,7 @@ static void random_failures_never_lose_or_double_a_vote(void **state)
         }
         fixture->fake.next = (enum votes_commit)((random_bits >> 8) % 3);
         fixture->fake.calls = 0;
-        fixture->fake.fail_at = (random_bits >> 12) % 12;
+        fixture->fake.fail_at = (random_bits >> 12) % 13;
         run(fixture, 2);
         for (size_t i = 0; i < count; i++) {
             int *voting = &votings[wanted[i][0]][wanted[i][1]];
@@ -520,6 +655,11 @@ int main(void)
         TEST(two_lost_commits_in_one_batch_are_told_apart),
         TEST(a_refused_vote_fails_alone),
         TEST(a_batch_of_refused_votes_ends),
+        TEST(a_vote_on_a_deleted_content_does_not_count_and_others_do),
+        TEST(a_deleted_content_without_votes_gets_no_row),
+        TEST(a_deletion_that_comes_while_rows_are_made_leaves_none),
+        TEST(a_lost_commit_before_the_deletion_is_found),
+        TEST(every_call_may_fail_once_with_deleted_contents),
         TEST(random_failures_never_lose_or_double_a_vote),
     };
 

@@ -139,6 +139,17 @@ static bool is_refused(void *ctx, const struct vote_state_row *state)
     return state->voter_id == db->refused_voter;
 }
 
+static bool is_deleted(void *ctx, int64_t content_id)
+{
+    const struct votes_tables *tables = ((const struct votes_db *)ctx)->tables;
+
+    for (size_t i = 0; i < tables->deleted_count; i++) {
+        if (tables->deleted[i] == content_id)
+            return true;
+    }
+    return false;
+}
+
 void votes_db_init(struct votes_db *db)
 {
     *db = (struct votes_db){.now_ms = 1700000000000, .fail_rc = RC_RETRY};
@@ -151,6 +162,7 @@ void votes_db_init(struct votes_db *db)
         .count_of = count_of,
         .state_of = state_of,
         .append = append,
+        .is_deleted = is_deleted,
         .refuses_state = is_refused,
     };
     db->ops = fake_votes_ops(&db->fake);
@@ -186,6 +198,14 @@ void votes_db_change(struct votes_db *db, int64_t voter_id, int64_t content_id, 
                                   .voting = voting};
     snprintf(event->lane, sizeof(event->lane), "outbox");
     tables->event_count = tables->event_end;
+}
+
+void votes_db_delete(struct votes_db *db, int64_t content_id)
+{
+    struct votes_tables *tables = db->tables;
+
+    assert_true(tables->deleted_count < VOTES_DELETED_MAX);
+    tables->deleted[tables->deleted_count++] = content_id;
 }
 
 int64_t votes_db_total(const struct votes_db *db, int64_t content_id)

@@ -14,6 +14,7 @@
 #define VOTES_COUNTS_MAX 64
 #define VOTES_STATES_MAX 4096
 #define VOTES_EVENTS_MAX 16384
+#define VOTES_DELETED_MAX 8
 
 struct votes_event {
     struct id id;
@@ -29,6 +30,8 @@ struct votes_event {
 struct votes_tables {
     struct fake_count counts[VOTES_COUNTS_MAX];
     struct fake_state states[VOTES_STATES_MAX];
+    int64_t deleted[VOTES_DELETED_MAX]; /* rows of deleted_content */
+    size_t deleted_count;
     struct fake_row outbox; /* locked by the transaction that appends events */
     struct votes_event events[VOTES_EVENTS_MAX];
     size_t event_count; /* committed */
@@ -65,6 +68,9 @@ void votes_db_done(struct votes_db *db);
 
 /* Writes of another client, in a transaction of its own. */
 void votes_db_change(struct votes_db *db, int64_t voter_id, int64_t content_id, int voting);
+
+/* Deletes a content, as an application does with an INSERT. */
+void votes_db_delete(struct votes_db *db, int64_t content_id);
 
 /* 0 / false when there is no row. */
 int64_t votes_db_total(const struct votes_db *db, int64_t content_id);

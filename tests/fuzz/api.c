@@ -227,7 +227,7 @@ static void work_votes(struct queue_entry *entry, uint8_t how)
             fuzz_must(json_is_object(headers), "headers of an event are a JSON object");
             json_decref(headers);
         }
-        item->outcome = how & 16 ? VOTE_REFUSED : VOTE_DONE;
+        item->outcome = how & 16 ? VOTE_REFUSED : how & 64 ? VOTE_DELETED : VOTE_DONE;
         item->has_event = how & 32;
         item->votes = INT64_MAX;
     }

@@ -248,6 +248,34 @@ static void a_single_refused_vote_is_a_fault_of_its_own(void **state)
     vote_json_done(&votes);
 }
 
+static void a_vote_on_a_deleted_content_names_it(void **state)
+{
+    static const char array[] = "[" GOOD "," GOOD "]";
+    static const char error[] = "{\"error\":{\"code\":\"deleted\",\"message\":\"content 2 is "
+                                "deleted and takes no more votes\",\"at\":\"/1/contentId\"}}]";
+    struct vote_json votes;
+    struct request_fault fault;
+    struct buf out = {0};
+
+    (void)state;
+    assert_int_equal(vote_json_parse(&votes, GOOD, strlen(GOOD), &fault), RC_OK);
+    votes.items[0].outcome = VOTE_DELETED;
+    assert_false(vote_json_answer(&votes, &out, &fault));
+    assert_int_equal(fault.code, REQUEST_FAULT_DELETED);
+    assert_int_equal(request_fault_status(fault.code), 404);
+    assert_string_equal(fault.at, "/contentId");
+    vote_json_done(&votes);
+
+    assert_int_equal(vote_json_parse(&votes, array, strlen(array), &fault), RC_OK);
+    votes.items[0].outcome = VOTE_DONE;
+    votes.items[1].outcome = VOTE_DELETED;
+    assert_true(vote_json_answer(&votes, &out, &fault));
+    assert_non_null(strstr(buf_text(&out), error));
+    assert_memory_equal(buf_text(&out), "[{\"voterId\":1", 13);
+    buf_done(&out);
+    vote_json_done(&votes);
+}
+
 static void a_fault_is_json_for_any_texts(void **state)
 {
     struct request_fault fault;
@@ -277,6 +305,7 @@ int main(void)
         cmocka_unit_test(an_array_holds_a_thousand_items_and_no_more),
         cmocka_unit_test(a_bad_item_fails_alone_and_in_place),
         cmocka_unit_test(a_single_refused_vote_is_a_fault_of_its_own),
+        cmocka_unit_test(a_vote_on_a_deleted_content_names_it),
         cmocka_unit_test(a_fault_is_json_for_any_texts),
     };
 

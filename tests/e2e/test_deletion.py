@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Contents that take no more votes: an application or an operator inserts a row into
+deleted_content, and every later vote is refused."""
+
+import concurrent.futures
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import suite  # noqa: E402
+
+GONE = "deleted"
+
+
+class Deletion(suite.Case):
+    """One server; every test uses contents of its own."""
+
+    roles = ("serve",)
+
+    def delete(self, content):
+        self.stack.sql("INSERT INTO deleted_content (content_id) VALUES (%s)", [content])
+
+    def rows(self, content):
+        """(rows of vote_state, rows of vote_count, events) of a content."""
+        return self.stack.sql(
+            "SELECT (SELECT COUNT(*) FROM vote_state WHERE content_id = %s), "
+            "(SELECT COUNT(*) FROM vote_count WHERE content_id = %s), "
+            "(SELECT COUNT(*) FROM outbox WHERE aggregateid = %s)",
+            [content, content, str(content)])[0]
+
+    def error(self, vote, status=404, serve=None):
+        error = (serve or self.serve).vote(vote, status=status)["error"]
+        self.assertEqual((error["code"], error["at"]), (GONE, "/contentId"))
+        self.assertIn(f"content {vote[1]} is deleted", error["message"])
+
+    def test_a_vote_on_a_deleted_content_is_refused_and_writes_nothing(self):
+        self.serve.vote((1, 10, 1))
+        self.serve.vote((2, 10, 1))
+        self.delete(10)
+        before = self.rows(10)
+        self.assertEqual(before, (2, 1, 2))
+        for vote in ((1, 10, 1), (1, 10, 0), (3, 10, 1), (3, 10, 0)):
+            self.error(vote)
+        self.assertEqual(self.rows(10), before)
+        self.assertEqual(self.serve.get("/v1/contents/10/votes?voterId=1"),
+                         {"contentId": 10, "votes": 2, "voterId": 1, "voting": 1})
+
+    def test_a_content_that_never_had_votes_gets_no_row(self):
+        self.delete(20)
+        self.error((1, 20, 1))
+        self.assertEqual(self.rows(20), (0, 0, 0))
+        self.assertEqual(self.serve.get("/v1/contents/20/votes")["votes"], 0)
+
+    def test_in_an_array_the_other_votes_count(self):
+        self.serve.vote((1, 30, 1))
+        self.delete(30)
+        self.delete(31)
+        answers = self.serve.vote((1, 32, 1), (2, 30, 1), (1, 33, 1), (2, 31, 1), (2, 32, 1))
+        self.assertEqual([one.get("error", {}).get("code") for one in answers],
+                         [None, GONE, None, GONE, None])
+        self.assertEqual([one.get("error", {}).get("at") for one in answers],
+                         [None, "/1/contentId", None, "/3/contentId", None])
+        self.assertEqual([one.get("votes") for one in answers], [1, None, 1, None, 2])
+        self.assertEqual([self.rows(content) for content in (30, 31, 32, 33)],
+                         [(1, 1, 1), (0, 0, 0), (2, 1, 2), (1, 1, 1)])
+
+    def test_a_thousand_votes_with_deleted_contents_among_them(self):
+        self.stack.sql("INSERT INTO deleted_content (content_id) VALUES "
+                       + ",".join(f"({content})" for content in range(10000, 11000, 7)))
+        votes = [(voter, content, 1) for voter in (1, 2) for content in range(10000, 10500)]
+        answers = self.serve.vote(*votes)
+        for (voter, content, _), answer in zip(votes, answers):
+            if content % 7 == 10000 % 7:
+                self.assertEqual(answer["error"]["code"], GONE)
+            else:
+                self.assertEqual((answer["changed"], answer["votes"]), (True, voter))
+        self.assertEqual(
+            self.stack.number("SELECT COUNT(*) FROM vote_count c JOIN deleted_content d "
+                              "ON d.content_id = c.content_id WHERE c.content_id >= 10000"), 0)
+
+    def test_the_metric_counts_them(self):
+        name = 'tallybox_votes_total{result="deleted"}'
+        self.delete(40)
+        before = self.serve.metrics()[name]
+        self.serve.vote((1, 40, 1), (2, 40, 1), (1, 41, 1))
+        self.assertEqual(self.serve.metrics()[name] - before, 2)
+
+    def test_a_setting_makes_the_status_410(self):
+        serve = self.stack.role("serve", sets={"api.deleted_status": 410})
+        self.delete(50)
+        self.error((1, 50, 1), 410, serve)
+        self.assertEqual(serve.vote((1, 50, 1), (1, 51, 1))[0]["error"]["code"], GONE)
+        done = self.stack.tallybox("serve", "--set", "api.deleted_status=405",
+                                   expect=suite.USAGE)
+        self.assertIn("api.deleted_status", done.stderr)
+        self.assertIn("410", done.stderr)
+
+    def test_the_command_line_refuses_it(self):
+        self.delete(60)
+        done = self.stack.tallybox("vote", "1", "60", expect=suite.FAILED)
+        self.assertEqual(done.stdout, "")
+        self.assertIn("content 60 is deleted", done.stderr)
+        path = self.stack.folder / "deleted.csv"
+        path.write_text("voter_id,content_id\n1,61\n1,60\n2,61\n")
+        done = self.stack.tallybox("vote", "--csv", path, "--json", expect=suite.FAILED)
+        self.assertIn("deleted.csv, line 3: the content is deleted", done.stderr)
+        summary = json.loads(done.stdout)
+        self.assertEqual((summary["changed"], summary["bad"]), (2, 1))
+        self.assertEqual([self.rows(60), self.rows(61)], [(0, 0, 0), (2, 1, 2)])
+
+    def test_under_the_lock_no_vote_is_counted_after_the_deletion(self):
+        """The deletion and the votes are ordered by the row of vote_count."""
+        for content in range(70, 80):
+            self.serve.vote((1, content, 1))
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                votes = [pool.submit(self.serve.call, "POST", "/v1/votes",
+                                     {"voterId": voter, "contentId": content, "voting": 1})
+                         for voter in range(2, 42)]
+                total = self.delete_locked(content)
+                answers = [vote.result() for vote in votes]
+            counted = [answer for answer in answers if answer.status == 200]
+            self.assertEqual({answer.status for answer in answers} - {200}, {404})
+            self.assertEqual(len(counted) + 1, total)
+            self.assertEqual(self.rows(content), (total, 1, total))
+
+    def delete_locked(self, content):
+        """Returns the total of the content at its deletion."""
+        connection = suite.connect(self.stack.name)
+        try:
+            with connection.cursor() as cursor:
+                connection.begin()
+                cursor.execute("SELECT votes FROM vote_count WHERE content_id = %s FOR UPDATE",
+                               [content])
+                total, = cursor.fetchone()
+                cursor.execute("INSERT INTO deleted_content (content_id) VALUES (%s)", [content])
+                connection.commit()
+                return total
+        finally:
+            connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
