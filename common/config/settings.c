@@ -244,6 +244,8 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(retry, poll_ms), "200", 1, 3600000, NULL,
      "Time between two polls for due tasks, in milliseconds; after a full batch the next poll "
      "follows at once."},
+    {NUMBER(retry, first_poll_ms), "0", 0, 3600000, NULL,
+     "Time from the start of the process to its first poll, in milliseconds."},
     {CHOICE(retry, poll_pace), "delay", 0, 0, "delay|rate",
      "poll_ms counts from the end of a round (delay) or from its beginning (rate)."},
     {LIVE_NUMBER(retry, poll_jitter_percent), "10", 0, 100, NULL,

@@ -121,6 +121,7 @@ struct settings {
         int64_t batch_rows_max;
         int64_t in_flight_max;
         _Atomic int64_t poll_ms;
+        int64_t first_poll_ms;
         char poll_pace[SETTING_TEXT_SIZE]; /* delay | rate */
         _Atomic int64_t poll_jitter_percent;
         _Atomic int64_t rescue_ms;

@@ -719,11 +719,21 @@ static int64_t find_rest_ms(const struct dispatcher *dispatcher, bool written, i
     if (dispatcher->look_at_ms < at_ms && dispatcher->look_at_ms > now_ms &&
         now_ms >= dispatcher->calls.at_ms[POOL_LOOK])
         at_ms = dispatcher->look_at_ms;
+    if (dispatcher->claims_from_ms > now_ms && dispatcher->claims_from_ms < at_ms)
+        at_ms = dispatcher->claims_from_ms;
     for (size_t i = 0; i < POOL_CALLS; i++)
         if (i != POOL_FINISH && dispatcher->calls.at_ms[i] < at_ms &&
             dispatcher->calls.at_ms[i] > now_ms)
             at_ms = dispatcher->calls.at_ms[i];
     return at_ms > now_ms ? at_ms - now_ms : 1;
+}
+
+/* The time before the first poll, so that what the tasks call can start as well. */
+static bool is_before_first_poll(struct dispatcher *dispatcher, int64_t now_ms)
+{
+    if (dispatcher->claims_from_ms == 0)
+        dispatcher->claims_from_ms = now_ms + dispatcher->pool->settings->retry.first_poll_ms;
+    return now_ms < dispatcher->claims_from_ms;
 }
 
 /* Tasks that no worker has begun return to the table unchanged. */
@@ -820,7 +830,8 @@ int64_t dispatcher_step(void *arg, int64_t now_ms)
         expire_tasks(dispatcher, now_ms);
         look_for_classes(dispatcher, now_ms);
     }
-    more = dispatcher->scenes_read && claim_round(dispatcher, now_ms);
+    more = dispatcher->scenes_read && !is_before_first_poll(dispatcher, now_ms) &&
+           claim_round(dispatcher, now_ms);
     count_depths(dispatcher, now_ms);
     set_gauges(dispatcher, now_ms);
     if (dispatcher->pool->workers == 0)

@@ -50,10 +50,11 @@ struct dispatcher {
     size_t expire_chain; /* scene chain at which the next step expires tasks */
     struct slot **taken; /* scratch */
 
-    bool scenes_read;    /* the last reading of scenes and groups succeeded */
-    bool groups_changed; /* and the queued tasks have not been compared with them yet */
-    bool round_full;     /* a class may have more that is due */
-    bool round_short;    /* a class was not claimed from for want of room */
+    bool scenes_read;       /* the last reading of scenes and groups succeeded */
+    bool groups_changed;    /* and the queued tasks have not been compared with them yet */
+    bool round_full;        /* a class may have more that is due */
+    bool round_short;       /* a class was not claimed from for want of room */
+    int64_t claims_from_ms; /* the end of retry.first_poll_ms; 0: no step was made yet */
     int64_t looked_ms;
     int64_t look_at_ms;
 };

@@ -747,6 +747,23 @@ static void a_task_that_is_due_soon_is_not_slept_past(void **state)
     assert_int_equal(task->runs, 1);
 }
 
+static void nothing_is_claimed_before_the_first_poll(void **state)
+{
+    struct task *task = retry_fixture_task("mail", NULL);
+
+    (void)state;
+    fixture.hosts[0].settings.retry.first_poll_ms = 5000;
+    host_start(0);
+    retry_fixture_run(4990);
+    assert_int_equal(task->claims, 0);
+    retry_fixture_run(200);
+    assert_int_equal(task->runs, 1);
+    /* Once: a restart waits again, a poll does not. */
+    task = retry_fixture_task("mail", "next");
+    retry_fixture_run(1000);
+    assert_int_equal(task->runs, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, set_up)
 
 int main(void)
@@ -783,6 +800,7 @@ int main(void)
         TEST(a_shard_that_is_not_held_is_left_alone),
         TEST(a_fixed_rate_counts_from_the_beginning),
         TEST(a_task_that_is_due_soon_is_not_slept_past),
+        TEST(nothing_is_claimed_before_the_first_poll),
     };
 
     log_init(LOG_ERROR);
