@@ -70,7 +70,8 @@ class Store:
 
     def finish(self, tasks, end="done", **more):
         """What became of all of these is the same."""
-        results = [{"id": task["id"], "epoch": task["epoch"], "end": end, **more}
+        results = [{"id": task["id"], "epoch": task["epoch"],
+                    "sceneVersion": task.get("sceneVersion", 0), "end": end, **more}
                    for task in tasks]
         return self.do("finish", results=results)["lost"]
 

@@ -192,7 +192,8 @@ class RetryHammer(retry_store.Case):
         results = []
         for end, some in chosen.items():
             self.ledger.ends(some, end in ("done", "skip"))
-            results += [(task, {"id": task["id"], "epoch": task["epoch"], "end": end,
+            results += [(task, {"id": task["id"], "epoch": task["epoch"],
+                                "sceneVersion": task["sceneVersion"], "end": end,
                                 "attempts": task["attempts"] + 1, "outcome": "failed",
                                 "delay": rng.choice((0, 20))}) for task in some]
         rng.shuffle(results)

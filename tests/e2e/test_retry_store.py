@@ -492,7 +492,8 @@ class RetryStoreTrouble(retry_store.Case):
         for ids in self.each():
             tasks = self.well.claim()
             self.assertEqual(len(tasks), 2)
-            results = [{"id": task["id"], "epoch": task["epoch"], "end": "skip", "attempts": 1,
+            results = [{"id": task["id"], "epoch": task["epoch"],
+                        "sceneVersion": task["sceneVersion"], "end": "skip", "attempts": 1,
                         "outcome": "failed", "callbackScene": "cb", "callbackHandler": "http"}
                        for task in tasks]
             answer = self.ill.ask("finish", results=results)

@@ -108,13 +108,14 @@ static void on_task(void *ctx, const struct task_row *task)
 {
     json_array_append_new(
         ctx,
-        json_pack("{s:I, s:I, s:s?, s:s?, s:s, s:s?, s:s?, s:i, s:s, s:I, s:I, s:I, s:s?}", "id",
-                  (json_int_t)task->id, "epoch", (json_int_t)task->epoch, "key", task->ordering_key,
-                  "idempotency", task->idempotency_key, "hash", task->task_hash, "bizNo",
-                  task->biz_no, "options", task->options, "bytes",
-                  task->params ? (int)task->params_len : -1, "type", task->params_type, "attempts",
-                  (json_int_t)task->attempts, "age", (json_int_t)(task->now_ms - task->made_ms),
-                  "step", (json_int_t)task->step, "stepResult", (const char *)task->step_result));
+        json_pack("{s:I, s:I, s:I, s:s?, s:s?, s:s, s:s?, s:s?, s:i, s:s, s:I, s:I, s:I, s:s?}",
+                  "id", (json_int_t)task->id, "epoch", (json_int_t)task->epoch, "sceneVersion",
+                  (json_int_t)task->scene_version, "key", task->ordering_key, "idempotency",
+                  task->idempotency_key, "hash", task->task_hash, "bizNo", task->biz_no, "options",
+                  task->options, "bytes", task->params ? (int)task->params_len : -1, "type",
+                  task->params_type, "attempts", (json_int_t)task->attempts, "age",
+                  (json_int_t)(task->now_ms - task->made_ms), "step", (json_int_t)task->step,
+                  "stepResult", (const char *)task->step_result));
 }
 
 static enum rc do_claim(struct asked *asked, struct err *err)
