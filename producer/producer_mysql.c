@@ -390,6 +390,59 @@ static enum rc store_read_deleted(void *ctx, struct vote_count_row *counts, size
     return rc;
 }
 
+/* The server counts no affected row if the values are the old ones. */
+static enum rc store_mark_closed(void *ctx, int64_t content_id, bool *marked, int64_t *now_ms,
+                                 struct err *err)
+{
+    struct producer_mysql *store = ctx;
+    struct lanes lanes = {0};
+    uint64_t affected = 0;
+    enum rc rc = lanes_lock(store->db, &lanes, err);
+
+    if (rc == RC_OK)
+        rc = check_lanes(store, &lanes, err);
+    if (rc == RC_OK)
+        rc = db_number(store->db, "SELECT CAST(UNIX_TIMESTAMP(UTC_TIMESTAMP(3)) * 1000 AS SIGNED)",
+                       now_ms, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "INSERT INTO deleted_content (content_id, closed_at) VALUES (");
+    buf_i64(&store->sql, content_id);
+    buf_text_put(&store->sql, ",UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE closed_at = "
+                              "COALESCE(deleted_content.closed_at, VALUES(closed_at))");
+    rc = db_exec_buf(store->db, &store->sql, &affected, err);
+    *marked = affected > 0;
+    return rc;
+}
+
+/* The rows of a content are a range of the primary key. */
+static enum rc store_delete_states(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                                   struct err *err)
+{
+    struct producer_mysql *store = ctx;
+    uint64_t affected = 0;
+    enum rc rc;
+
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "DELETE FROM vote_state WHERE content_id = ");
+    buf_i64(&store->sql, content_id);
+    buf_print(&store->sql, " ORDER BY voter_id LIMIT %zu", rows_max);
+    rc = db_exec_buf(store->db, &store->sql, &affected, err);
+    *count = (size_t)affected;
+    return rc;
+}
+
+static enum rc store_delete_count(void *ctx, int64_t content_id, struct err *err)
+{
+    struct producer_mysql *store = ctx;
+
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "DELETE FROM vote_count WHERE content_id = ");
+    buf_i64(&store->sql, content_id);
+    return run_sql(store, err);
+}
+
 static enum rc store_commit(void *ctx, struct err *err)
 {
     struct producer_mysql *store = ctx;
@@ -594,6 +647,9 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .write_states = store_write_states,
         .write_counts = store_write_counts,
         .append = store_append,
+        .mark_closed = store_mark_closed,
+        .delete_states = store_delete_states,
+        .delete_count = store_delete_count,
         .commit = store_commit,
         .rollback = store_rollback,
         .collided = store_collided,

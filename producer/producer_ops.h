@@ -105,6 +105,20 @@ struct vote_store {
     enum rc (*append)(void *ctx, const char *lane, const struct outbox_event *events, size_t count,
                       struct err *err);
 
+    /* Records that the content is deleted and closed: its tombstone is appended in this
+     * transaction. *marked: false if it was closed before, and nothing was written. *now_ms as
+     * above; the number of lanes does not change before the end of the transaction. The row of
+     * vote_count is locked. */
+    enum rc (*mark_closed)(void *ctx, int64_t content_id, bool *marked, int64_t *now_ms,
+                           struct err *err);
+
+    /* Each a transaction of its own: deletes at most rows_max rows of vote_state of a deleted
+     * content, in the order of the primary key, and *count tells how many; deletes its row of
+     * vote_count, if there is one. */
+    enum rc (*delete_states)(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                             struct err *err);
+    enum rc (*delete_count)(void *ctx, int64_t content_id, struct err *err);
+
     /* RC_RETRY: it is unknown whether the transaction was committed. */
     enum rc (*commit)(void *ctx, struct err *err);
     void (*rollback)(void *ctx);

@@ -20,5 +20,6 @@ CREATE TABLE vote_count (
 CREATE TABLE deleted_content (
     content_id BIGINT      NOT NULL,
     deleted_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    closed_at  DATETIME(3) NULL COMMENT 'UTC; the tombstone was appended to the outbox; NULL: there is none',
     PRIMARY KEY (content_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'contents that take no more votes';

@@ -102,15 +102,17 @@ static enum rc fake_make_counts(void *ctx, const struct vote_count_row *counts, 
 
 static bool is_deleted(const struct fake_votes *fake, int64_t content_id)
 {
-    return fake->is_deleted && fake->is_deleted(fake->ctx, content_id);
+    return fake->deletion_of && fake->deletion_of(fake->ctx, content_id)->old.found;
 }
 
 static enum rc fake_read_deleted(void *ctx, struct vote_count_row *counts, size_t count,
                                  struct err *err)
 {
     struct fake_votes *fake = ctx;
-    enum rc rc = fake_call(&fake->session, err);
+    enum rc rc;
 
+    fake->op = FAKE_VOTES_OTHER;
+    rc = fake_call(&fake->session, err);
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         counts[i].deleted = is_deleted(fake, counts[i].content_id);
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
@@ -204,6 +206,66 @@ static enum rc fake_append(void *ctx, const char *lane, const struct outbox_even
     return fake_answer(&fake->session, err);
 }
 
+static void settle_deletion(void *ctx, struct fake_row *row, bool commit)
+{
+    struct fake_deletion *deletion = (struct fake_deletion *)row;
+
+    (void)ctx;
+    if (commit)
+        deletion->old = deletion->now;
+    else
+        deletion->now = deletion->old;
+}
+
+static enum rc fake_mark_closed(void *ctx, int64_t content_id, bool *marked, int64_t *now_ms,
+                                struct err *err)
+{
+    struct fake_votes *fake = ctx;
+    struct fake_deletion *deletion = fake->deletion_of(fake->ctx, content_id);
+    enum rc rc = fake_call(&fake->session, err);
+
+    assert(rc != RC_OK || fake_owns(&fake->session, &fake->count_of(fake->ctx, content_id)->row));
+    if (rc == RC_OK)
+        rc = fake_lock(&fake->session, &deletion->row, err);
+    if (rc != RC_OK)
+        return rc;
+    *marked = !deletion->now.closed;
+    *now_ms = fake_now_ms(&fake->session);
+    if (*marked)
+        fake_wrote(&fake->session, &deletion->row, settle_deletion, NULL);
+    deletion->now = (struct fake_deletion_version){.found = true, .closed = true};
+    return fake_answer(&fake->session, err);
+}
+
+static enum rc fake_delete_states(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                                  struct err *err)
+{
+    struct fake_votes *fake = ctx;
+    enum rc rc;
+
+    fake->op = FAKE_VOTES_OTHER;
+    rc = fake_call(&fake->session, err);
+    assert(is_deleted(fake, content_id));
+    if (rc != RC_OK)
+        return rc;
+    *count = fake->delete_states(fake->ctx, content_id, rows_max);
+    return fake_answer(&fake->session, err);
+}
+
+static enum rc fake_delete_count(void *ctx, int64_t content_id, struct err *err)
+{
+    struct fake_votes *fake = ctx;
+    enum rc rc;
+
+    fake->op = FAKE_VOTES_OTHER;
+    rc = fake_call(&fake->session, err);
+    assert(is_deleted(fake, content_id));
+    if (rc != RC_OK)
+        return rc;
+    fake->delete_count(fake->ctx, content_id);
+    return fake_answer(&fake->session, err);
+}
+
 static bool fake_collided(void *ctx, const struct err *err)
 {
     (void)ctx;
@@ -223,6 +285,9 @@ struct vote_store fake_votes_ops(struct fake_votes *fake)
         .write_states = fake_write_states,
         .write_counts = fake_write_counts,
         .append = fake_append,
+        .mark_closed = fake_mark_closed,
+        .delete_states = fake_delete_states,
+        .delete_count = fake_delete_count,
         .commit = commit_transaction,
         .rollback = roll_back,
         .collided = fake_collided,

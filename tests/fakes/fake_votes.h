@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A fake of the vote engine's database: the statements of producer_mysql.c on vote_count and
- * vote_state, and its reads of deleted_content. The user finds the rows and keeps the events of the
+/* A fake of the vote engine's database: the statements of producer_mysql.c on vote_count,
+ * vote_state and deleted_content. The user finds the rows and keeps the events of the
  * outbox. */
 #ifndef TESTS_FAKES_FAKE_VOTES_H
 #define TESTS_FAKES_FAKE_VOTES_H
@@ -32,6 +32,18 @@ struct fake_state {
     struct vote_state_row old;
 };
 
+/* A row of deleted_content. */
+struct fake_deletion_version {
+    bool found;
+    bool closed;
+};
+
+struct fake_deletion {
+    struct fake_row row; /* first */
+    struct fake_deletion_version now;
+    struct fake_deletion_version old;
+};
+
 /* The op that runs, for the hooks of a session. */
 enum fake_votes_op { FAKE_VOTES_OTHER, FAKE_VOTES_PING, FAKE_VOTES_BEGIN, FAKE_VOTES_COMMIT };
 
@@ -45,8 +57,12 @@ struct fake_votes {
     struct fake_state *(*state_of)(void *ctx, int64_t voter_id, int64_t content_id);
     /* The transaction writes events into an outbox table. */
     void (*append)(void *ctx, const char *lane, const struct outbox_event *events, size_t count);
-    /* May be NULL. True: deleted_content has a committed row. */
-    bool (*is_deleted)(void *ctx, int64_t content_id);
+    /* The place of a row of deleted_content, which it has or will have. NULL: no content is
+     * deleted, and the ops that delete are not used. */
+    struct fake_deletion *(*deletion_of)(void *ctx, int64_t content_id);
+    /* Deletes at most rows_max rows of vote_state; the row of vote_count. */
+    size_t (*delete_states)(void *ctx, int64_t content_id, size_t rows_max);
+    void (*delete_count)(void *ctx, int64_t content_id);
     /* May be NULL. True: the database refuses the row. */
     bool (*refuses_state)(void *ctx, const struct vote_state_row *state);
 };

@@ -93,12 +93,19 @@ static void event_add(struct votes_db *db, const char *lane, const struct outbox
     struct err err = {0};
 
     assert_true(db->tables->event_end <= VOTES_EVENTS_MAX);
+    assert_string_equal(event->aggregate_type, "vote");
+    if (!event->payload) {
+        assert_string_equal(event->type, "ContentDeleted");
+        *kept = (struct votes_event){
+            .id = event->id, .content_id = strtoll(event->aggregate_id, NULL, 10), .ends = true};
+        snprintf(kept->lane, sizeof(kept->lane), "%s", lane);
+        return;
+    }
     if (vote_event_decode(&read, event->payload, event->payload_len, &err) != RC_OK)
         fail_msg("%s", err.text);
     assert_memory_equal(&read.event_id, &event->id, sizeof(event->id));
     assert_int_equal(read.occurred_ms, db->now_ms);
     assert_int_equal(strtoll(event->aggregate_id, NULL, 10), read.content_id);
-    assert_string_equal(event->aggregate_type, "vote");
     assert_string_equal(event->type, "VoteChanged");
     *kept = (struct votes_event){.id = event->id,
                                  .voter_id = read.voter_id,
@@ -139,15 +146,58 @@ static bool is_refused(void *ctx, const struct vote_state_row *state)
     return state->voter_id == db->refused_voter;
 }
 
-static bool is_deleted(void *ctx, int64_t content_id)
+/* As count_of(). */
+static struct fake_deletion *deletion_of(void *ctx, int64_t content_id)
 {
-    const struct votes_tables *tables = ((const struct votes_db *)ctx)->tables;
+    struct votes_tables *tables = ((const struct votes_db *)ctx)->tables;
+    size_t at = 0;
 
-    for (size_t i = 0; i < tables->deleted_count; i++) {
-        if (tables->deleted[i] == content_id)
-            return true;
+    while (tables->deleted[at].deletion.now.found && tables->deleted[at].content_id != content_id)
+        assert_true(++at < VOTES_DELETED_MAX);
+    tables->deleted[at].content_id = content_id;
+    return &tables->deleted[at].deletion;
+}
+
+/* The last row fills the gap. */
+static size_t delete_states(void *ctx, int64_t content_id, size_t rows_max)
+{
+    const struct votes_db *db = ctx;
+    struct fake_state *states = db->tables->states;
+    size_t deleted = 0;
+    size_t at = 0;
+    size_t end = 0;
+
+    assert_false(db->alone.open);
+    while (states[end].old.found)
+        end++;
+    while (at < end && deleted < rows_max) {
+        if (states[at].old.content_id != content_id) {
+            at++;
+            continue;
+        }
+        states[at] = states[--end];
+        states[end] = (struct fake_state){.row = {NULL}};
+        deleted++;
     }
-    return false;
+    return deleted;
+}
+
+static void delete_count(void *ctx, int64_t content_id)
+{
+    const struct votes_db *db = ctx;
+    struct fake_count *counts = db->tables->counts;
+    size_t end = 0;
+
+    assert_false(db->alone.open);
+    while (counts[end].old.found)
+        end++;
+    for (size_t at = 0; at < end; at++) {
+        if (counts[at].content_id != content_id)
+            continue;
+        counts[at] = counts[end - 1];
+        counts[end - 1] = (struct fake_count){.content_id = 0};
+        return;
+    }
 }
 
 void votes_db_init(struct votes_db *db)
@@ -162,7 +212,9 @@ void votes_db_init(struct votes_db *db)
         .count_of = count_of,
         .state_of = state_of,
         .append = append,
-        .is_deleted = is_deleted,
+        .deletion_of = deletion_of,
+        .delete_states = delete_states,
+        .delete_count = delete_count,
         .refuses_state = is_refused,
     };
     db->ops = fake_votes_ops(&db->fake);
@@ -202,10 +254,10 @@ void votes_db_change(struct votes_db *db, int64_t voter_id, int64_t content_id, 
 
 void votes_db_delete(struct votes_db *db, int64_t content_id)
 {
-    struct votes_tables *tables = db->tables;
+    struct fake_deletion *deletion = deletion_of(db, content_id);
 
-    assert_true(tables->deleted_count < VOTES_DELETED_MAX);
-    tables->deleted[tables->deleted_count++] = content_id;
+    deletion->now.found = true;
+    deletion->old = deletion->now;
 }
 
 int64_t votes_db_total(const struct votes_db *db, int64_t content_id)
@@ -250,7 +302,7 @@ static void content_check(const struct votes_tables *tables, const struct fake_c
     for (size_t i = 0; i < tables->event_count; i++) {
         const struct votes_event *event = &tables->events[i];
 
-        if (event->content_id != count->content_id)
+        if (event->content_id != count->content_id || event->ends)
             continue;
         votes += event->voting ? 1 : -1;
         assert_int_equal(event->votes, votes);
@@ -271,7 +323,8 @@ static void state_check(const struct votes_tables *tables, const struct vote_sta
     for (size_t i = 0; i < tables->event_count; i++) {
         const struct votes_event *event = &tables->events[i];
 
-        if (event->voter_id != state->voter_id || event->content_id != state->content_id)
+        if (event->ends || event->voter_id != state->voter_id ||
+            event->content_id != state->content_id)
             continue;
         assert_int_not_equal(last ? last->voting : 0, event->voting);
         last = event;
@@ -286,11 +339,20 @@ static void state_check(const struct votes_tables *tables, const struct vote_sta
     assert_memory_equal(&state->event_id, &last->id, sizeof(last->id));
 }
 
+static void tombstones_check(const struct votes_tables *tables)
+{
+    for (size_t i = 0; i < tables->event_count; i++) {
+        for (size_t n = i + 1; tables->events[i].ends && n < tables->event_count; n++)
+            assert_int_not_equal(tables->events[n].content_id, tables->events[i].content_id);
+    }
+}
+
 void votes_db_check(const struct votes_db *db)
 {
     const struct votes_tables *tables = db->tables;
 
     ids_check(tables);
+    tombstones_check(tables);
     for (const struct fake_count *count = tables->counts; count->old.found; count++)
         content_check(tables, count);
     for (const struct fake_state *state = tables->states; state->old.found; state++)

@@ -22,6 +22,7 @@ struct votes_event {
     int64_t content_id;
     int64_t votes;
     int voting;
+    bool ends; /* the tombstone of the content */
     char lane[OUTBOX_LANE_NAME_SIZE];
     char headers[128];
 };
@@ -30,8 +31,10 @@ struct votes_event {
 struct votes_tables {
     struct fake_count counts[VOTES_COUNTS_MAX];
     struct fake_state states[VOTES_STATES_MAX];
-    int64_t deleted[VOTES_DELETED_MAX]; /* rows of deleted_content */
-    size_t deleted_count;
+    struct {
+        struct fake_deletion deletion; /* first */
+        int64_t content_id;
+    } deleted[VOTES_DELETED_MAX];
     struct fake_row outbox; /* locked by the transaction that appends events */
     struct votes_event events[VOTES_EVENTS_MAX];
     size_t event_count; /* committed */
@@ -77,8 +80,8 @@ int64_t votes_db_total(const struct votes_db *db, int64_t content_id);
 int votes_db_voting(const struct votes_db *db, int64_t voter_id, int64_t content_id);
 
 /* Fails the test unless totals, states and events tell the same story: every event id once, each
- * content's events step by one from 0 to its total, and the last event of each pair is its
- * state. */
+ * content's events step by one from 0 to its total, the last event of each pair is its state, and a
+ * tombstone is the last event of its content. */
 void votes_db_check(const struct votes_db *db);
 
 #endif
