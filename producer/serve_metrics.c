@@ -64,6 +64,16 @@ struct metric serve_page_cache_bytes = {.name = "tallybox_remark_cache_bytes",
 struct metric serve_queue_remarks = {.name = "tallybox_remark_queue_rows",
                                      .kind = METRIC_GAUGE,
                                      .help = "Remarks of pages that wait to be read."};
+struct metric serve_removals = {.name = "tallybox_removals_total",
+                                .kind = METRIC_COUNTER,
+                                .help = "Deleted remarks that were removed with their votes."};
+struct metric serve_queue_removals = {.name = "tallybox_removal_queue_remarks",
+                                      .kind = METRIC_GAUGE,
+                                      .help = "Requests to delete a remark that wait."};
+struct metric serve_removal_oldest_age = {
+    .name = "tallybox_removal_oldest_seconds",
+    .kind = METRIC_GAUGE,
+    .help = "How long ago the remark was deleted whose removal has waited longest; 0: none waits."};
 struct metric serve_tasks_made = {.name = "tallybox_tasks_submitted_total",
                                   .kind = METRIC_COUNTER,
                                   .help = TASKS_HELP,
@@ -95,11 +105,14 @@ struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
 void serve_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &serve_votes_changed,  &serve_votes_unchanged,  &serve_votes_deleted, &serve_votes_failed,
-        &serve_commit_seconds, &serve_queue_votes,      &serve_queue_reads,   &serve_tasks_made,
-        &serve_tasks_existed,  &serve_pages_kept,       &serve_pages_read,    &serve_pages_shared,
-        &serve_pages_stale,    &serve_page_cache_bytes, &serve_queue_remarks, &serve_tasks_refused,
-        &serve_queue_tasks,    &serve_answers_2xx,      &serve_answers_4xx,   &serve_answers_5xx,
+        &serve_votes_changed,      &serve_votes_unchanged,  &serve_votes_deleted,
+        &serve_votes_failed,       &serve_commit_seconds,   &serve_queue_votes,
+        &serve_queue_reads,        &serve_tasks_made,       &serve_tasks_existed,
+        &serve_pages_kept,         &serve_pages_read,       &serve_pages_shared,
+        &serve_pages_stale,        &serve_page_cache_bytes, &serve_queue_remarks,
+        &serve_tasks_refused,      &serve_removals,         &serve_queue_removals,
+        &serve_removal_oldest_age, &serve_queue_tasks,      &serve_answers_2xx,
+        &serve_answers_4xx,        &serve_answers_5xx,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -123,10 +123,11 @@ CREATE TABLE remark (
     votes_window BIGINT      NOT NULL DEFAULT 0 COMMENT 'the roll-up that wrote votes: rollup_state.started_window then',
     rollup_due  TINYINT      NULL DEFAULT 1 COMMENT '1: no roll-up has seen the remark; NULL: one has',
     gmt_create  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
-    deleted_at  DATETIME(3)  NULL COMMENT 'UTC; no list shows the remark, and its votes and the row are removed',
+    deleted_at  DATETIME(3)  NULL COMMENT 'UTC; no list shows the remark',
+    remove_after DATETIME(3) NULL COMMENT 'UTC; of a deleted remark: a process of serve removes its votes and the row after this time; NULL: none does',
     PRIMARY KEY (id),
     KEY ix_remark_rollup_due (rollup_due),
-    KEY ix_remark_deleted (deleted_at),
+    KEY ix_remark_removal (remove_after, deleted_at),
     KEY ix_remark_newest (item_id, id),
     KEY ix_remark_votes (item_id, votes, id, votes_window),
     KEY ix_remark_votes_before (item_id, votes_window, votes_before, id)

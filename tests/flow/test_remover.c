@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/remover.h"
+
+#include "common/os.h"
+#include "producer/serve_metrics.h"
+#include "tests/flow/votes_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define REMARKS_MAX 8
+#define STEPS_MAX 2000
+
+/* A row of remark with what the sink has of its votes; the id is the index. */
+struct row {
+    bool exists;
+    bool deleted;
+    int64_t remove_ms; /* remove_after */
+    size_t lasts;      /* rows of vote_last */
+    bool ended;        /* the tally */
+};
+
+struct fixture {
+    struct votes_db votes;
+    struct row rows[REMARKS_MAX];
+    struct removal_store store;
+    unsigned calls; /* of the sink */
+    unsigned fail_at;
+    enum rc fail_rc;
+    int64_t refused; /* the remark that cannot be deleted */
+    int64_t now_ms;
+    struct queue *queue;
+    struct remover *remover;
+    struct stop stop;
+    struct removal_request request;
+    unsigned answers;
+    enum queue_end end;
+};
+
+static enum rc fail_call(struct fixture *fixture, struct err *err)
+{
+    if (++fixture->calls != fixture->fail_at)
+        return RC_OK;
+    return err_fail(err, fixture->fail_rc, 2006, "call %u fails", fixture->calls);
+}
+
+static enum rc sink_ping(void *ctx, struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    return RC_OK;
+}
+
+static enum rc sink_mark(void *ctx, int64_t id, bool *found, int64_t *item_id, struct err *err)
+{
+    struct fixture *fixture = ctx;
+    struct row *row = &fixture->rows[id];
+
+    *found = row->exists;
+    *item_id = 5;
+    if (row->exists && !row->deleted)
+        row->remove_ms = fixture->now_ms;
+    row->deleted |= row->exists;
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_claim(void *ctx, int64_t claim_ms, struct removal *removal, bool *found,
+                          struct err *err)
+{
+    struct fixture *fixture = ctx;
+    int64_t first = 0;
+
+    for (int64_t id = 1; id < REMARKS_MAX; id++) {
+        const struct row *row = &fixture->rows[id];
+
+        if (row->exists && row->deleted && row->remove_ms <= fixture->now_ms &&
+            (first == 0 || row->remove_ms < fixture->rows[first].remove_ms))
+            first = id;
+    }
+    *found = first != 0;
+    if (*found) {
+        fixture->rows[first].remove_ms = fixture->now_ms + claim_ms;
+        *removal = (struct removal){.content_id = first, .age_ms = 1000};
+    }
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_put_off(void *ctx, int64_t id, int64_t wait_ms, struct err *err)
+{
+    struct fixture *fixture = ctx;
+
+    fixture->rows[id].remove_ms = fixture->now_ms + wait_ms;
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_is_ended(void *ctx, int64_t content_id, bool *ended, struct err *err)
+{
+    struct fixture *fixture = ctx;
+
+    *ended = fixture->rows[content_id].ended;
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_delete_lasts(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                                 struct err *err)
+{
+    struct fixture *fixture = ctx;
+    struct row *row = &fixture->rows[content_id];
+
+    assert_true(row->ended); /* invariant P6 */
+    *count = row->lasts < rows_max ? row->lasts : rows_max;
+    row->lasts -= *count;
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_delete_remark(void *ctx, int64_t id, struct err *err)
+{
+    struct fixture *fixture = ctx;
+    struct row *row = &fixture->rows[id];
+
+    assert_true(row->ended && row->deleted && row->lasts == 0);
+    if (id == fixture->refused)
+        return err_fail(err, RC_REJECT, 1451, "a foreign key of the application");
+    row->exists = false;
+    return fail_call(fixture, err);
+}
+
+static enum rc sink_oldest(void *ctx, int64_t *age_ms, struct err *err)
+{
+    struct fixture *fixture = ctx;
+
+    *age_ms = 0;
+    for (size_t id = 1; id < REMARKS_MAX; id++)
+        if (fixture->rows[id].exists && fixture->rows[id].deleted)
+            *age_ms = 90000;
+    return fail_call(fixture, err);
+}
+
+static bool sink_collided(void *ctx, const struct err *err)
+{
+    (void)ctx;
+    (void)err;
+    return false;
+}
+
+static uint64_t no_chance(void)
+{
+    return 0;
+}
+
+static void open_remover(struct fixture *fixture)
+{
+    const struct remover_config config = {
+        .queue = fixture->queue,
+        .store = &fixture->store,
+        .close = {.store = &fixture->votes.ops, .lane_count = 1, .rng_bytes = os_random},
+        .rng = no_chance,
+        .stop = &fixture->stop,
+    };
+    struct err err;
+
+    assert_int_equal(remover_open(&fixture->remover, &config, &err), RC_OK);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    const struct queue_config queue = {.shards = 1,
+                                       .weight_max = 10,
+                                       .timeout_ms = 60000,
+                                       .breaker_base_ms = 100,
+                                       .breaker_cap_ms = 400,
+                                       .name = "removals",
+                                       .dep = "sink"};
+    struct err err;
+
+    assert_non_null(fixture);
+    votes_db_init(&fixture->votes);
+    fixture->now_ms = 1000;
+    fixture->fail_rc = RC_RETRY;
+    fixture->store = (struct removal_store){
+        .ctx = fixture,
+        .ping = sink_ping,
+        .mark = sink_mark,
+        .claim = sink_claim,
+        .put_off = sink_put_off,
+        .is_ended = sink_is_ended,
+        .delete_lasts = sink_delete_lasts,
+        .delete_remark = sink_delete_remark,
+        .oldest = sink_oldest,
+        .collided = sink_collided,
+    };
+    assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
+    assert_int_equal(queue_open(&fixture->queue, &queue, &err), RC_OK);
+    open_remover(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    remover_close(fixture->remover);
+    queue_free(fixture->queue);
+    stop_done(&fixture->stop);
+    votes_db_done(&fixture->votes);
+    free(fixture);
+    return 0;
+}
+
+/* voters votes of a remark, by the vote engine's own ops. */
+static void add_votes(struct fixture *fixture, int64_t id, size_t voters)
+{
+    const struct vote_store *ops = &fixture->votes.ops;
+    struct vote_count_row count = {.content_id = id, .wanted = true};
+    struct err err;
+
+    assert_int_equal(ops->begin(ops->ctx, &err), RC_OK);
+    assert_int_equal(ops->make_counts(ops->ctx, &count, 1, &err), RC_OK);
+    assert_int_equal(ops->commit(ops->ctx, &err), RC_OK);
+    for (size_t voter = 1; voter <= voters; voter++)
+        votes_db_change(&fixture->votes, (int64_t)voter, id, 1);
+    fixture->rows[id] = (struct row){.exists = true, .lasts = voters};
+}
+
+static void step(struct fixture *fixture)
+{
+    int64_t wait_ms = remover_step(fixture->remover, fixture->now_ms);
+
+    assert_false(fixture->votes.alone.open);
+    fixture->now_ms += wait_ms > 0 ? wait_ms : 1;
+}
+
+static void answer(struct queue_entry *entry, enum queue_end end)
+{
+    struct fixture *fixture = (struct fixture *)((char *)entry - offsetof(struct fixture, request));
+
+    fixture->answers++;
+    fixture->end = end;
+}
+
+static void release(struct queue_entry *entry)
+{
+    (void)entry;
+}
+
+static enum removal_end request(struct fixture *fixture, int64_t id)
+{
+    int64_t wait_ms;
+    unsigned before = fixture->answers;
+
+    while (queue_is_unavailable(fixture->queue))
+        step(fixture);
+    fixture->request = (struct removal_request){
+        .entry = {.weight = 1, .answer = answer, .release = release}, .id = id};
+    assert_int_equal(
+        queue_put(fixture->queue, 0, &fixture->request.entry, fixture->now_ms, &wait_ms),
+        QUEUE_TAKEN);
+    for (int steps = 0; fixture->answers == before; steps++) {
+        assert_true(steps < STEPS_MAX);
+        step(fixture);
+    }
+    assert_int_equal(fixture->answers, before + 1);
+    assert_int_equal(fixture->end, QUEUE_DONE);
+    return fixture->request.end;
+}
+
+static bool is_closed(struct fixture *fixture, int64_t id)
+{
+    struct vote_count_row count = {.content_id = id};
+    struct err err;
+
+    fixture->votes.fail_at = 0;
+    assert_int_equal(fixture->votes.ops.read_deleted(fixture->votes.ops.ctx, &count, 1, &err),
+                     RC_OK);
+    return count.deleted;
+}
+
+static size_t count_states(const struct fixture *fixture, int64_t id)
+{
+    size_t count = 0;
+
+    for (const struct fake_state *state = fixture->votes.tables->states; state->old.found; state++)
+        count += state->old.content_id == id;
+    return count;
+}
+
+static bool has_count(const struct fixture *fixture, int64_t id)
+{
+    for (const struct fake_count *count = fixture->votes.tables->counts; count->old.found; count++)
+        if (count->content_id == id)
+            return true;
+    return false;
+}
+
+static void run_until_removed(struct fixture *fixture, int64_t id)
+{
+    for (int steps = 0; fixture->rows[id].exists; steps++) {
+        assert_true(steps < STEPS_MAX);
+        step(fixture);
+    }
+    assert_int_equal(count_states(fixture, id), 0);
+    assert_false(has_count(fixture, id));
+    assert_int_equal(fixture->rows[id].lasts, 0);
+    assert_true(is_closed(fixture, id));
+    votes_db_check(&fixture->votes);
+}
+
+static void a_request_is_answered_when_the_remark_is_marked_and_closed(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add_votes(fixture, 1, 3);
+    assert_int_equal(request(fixture, 1), REMOVAL_DONE);
+    assert_true(fixture->rows[1].deleted);
+    assert_true(is_closed(fixture, 1));
+    assert_true(fixture->votes.tables->events[3].ends);
+    assert_int_equal(request(fixture, 2), REMOVAL_NOT_FOUND);
+    assert_false(is_closed(fixture, 2));
+}
+
+static void the_votes_go_first_and_the_remark_after_its_tally(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add_votes(fixture, 1, 2 * REMOVER_BATCH_ROWS + 1);
+    add_votes(fixture, 2, 3);
+    assert_int_equal(request(fixture, 1), REMOVAL_DONE);
+    for (int steps = 0; has_count(fixture, 1); steps++) {
+        assert_true(steps < STEPS_MAX);
+        step(fixture);
+    }
+    assert_int_equal(count_states(fixture, 1), 0);
+    for (int steps = 0; steps < 200; steps++)
+        step(fixture);
+    assert_true(fixture->rows[1].exists);
+    assert_int_equal(fixture->rows[1].lasts, 2 * REMOVER_BATCH_ROWS + 1);
+    assert_int_equal(metric_value(&serve_removal_oldest_age), 90);
+    fixture->rows[1].ended = true;
+    run_until_removed(fixture, 1);
+    assert_int_equal(count_states(fixture, 2), 3);
+    assert_true(has_count(fixture, 2));
+    assert_true(fixture->rows[2].exists);
+    assert_int_equal(request(fixture, 1), REMOVAL_DONE); /* sent again */
+    for (int steps = 0; steps < 40; steps++)
+        step(fixture);
+    assert_int_equal(metric_value(&serve_removal_oldest_age), 0);
+}
+
+static void a_remark_that_waits_delays_no_other(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+
+    for (int64_t id = 1; id <= 4; id++) {
+        add_votes(fixture, id, 5);
+        assert_int_equal(request(fixture, id), REMOVAL_DONE);
+    }
+    fixture->refused = 2;
+    for (int64_t id = 2; id <= 4; id++)
+        fixture->rows[id].ended = true;
+    run_until_removed(fixture, 3);
+    run_until_removed(fixture, 4);
+    for (int steps = 0; steps < 300; steps++)
+        step(fixture);
+    assert_true(remover_waits(fixture->remover, &err)); /* also between two attempts */
+    assert_string_equal(err.text, "remark 2 is not removed: a foreign key of the application");
+    assert_true(fixture->rows[1].exists && fixture->rows[2].exists);
+    fixture->refused = 0;
+    run_until_removed(fixture, 2);
+    fixture->rows[1].ended = true;
+    run_until_removed(fixture, 1);
+    for (int steps = 0; steps < 300; steps++)
+        step(fixture);
+    assert_false(remover_waits(fixture->remover, NULL));
+}
+
+static void a_removal_is_finished_by_another_process(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int steps = 1; steps < 12; steps++) {
+        struct fixture *again;
+
+        add_votes(fixture, 1, REMOVER_BATCH_ROWS + 5);
+        assert_int_equal(request(fixture, 1), REMOVAL_DONE);
+        fixture->rows[1].ended = true;
+        for (int i = 0; i < steps; i++)
+            step(fixture);
+        remover_close(fixture->remover); /* as if it was killed */
+        open_remover(fixture);
+        if (fixture->rows[1].exists)
+            fixture->now_ms += REMOVER_CLAIM_MS;
+        run_until_removed(fixture, 1);
+        tear_down((void **)&fixture);
+        set_up((void **)&again);
+        fixture = again;
+        *state = again;
+    }
+}
+
+#define SINK_CALLS 5 /* oldest, claim, is_ended, delete_lasts, delete_remark */
+#define VOTES_CALLS \
+    7 /* begin, make_counts, mark_closed, append, commit, delete_states, delete_count */
+
+/* Of a removal: each call of both databases, in each way. */
+static void every_call_may_fail(void **state)
+{
+    static const enum rc rcs[] = {RC_RETRY, RC_REJECT, RC_FATAL};
+    struct fixture *fixture = *state;
+
+    for (unsigned way = 0; way < 3; way++) {
+        for (unsigned call = 1; call <= SINK_CALLS + VOTES_CALLS; call++) {
+            bool sink = call <= SINK_CALLS;
+            struct fixture *again;
+            unsigned fail_at;
+
+            add_votes(fixture, 1, 7);
+            fixture->rows[1].deleted = true; /* by an application */
+            fixture->rows[1].ended = true;
+            fixture->fail_rc = rcs[way];
+            fixture->votes.fail_rc = rcs[way];
+            fail_at = sink ? fixture->calls + call : fixture->votes.calls + call - SINK_CALLS;
+            if (sink)
+                fixture->fail_at = fail_at;
+            else
+                fixture->votes.fail_at = fail_at;
+            run_until_removed(fixture, 1);
+            assert_true((sink ? fixture->calls : fixture->votes.calls) >= fail_at);
+            assert_false(stop_requested(&fixture->stop));
+            tear_down((void **)&fixture);
+            set_up((void **)&again);
+            fixture = again;
+            *state = again;
+        }
+    }
+}
+
+static void a_request_outlives_failures(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int64_t id = 1; id <= 5; id++) {
+        add_votes(fixture, id, 2);
+        while (queue_is_unavailable(fixture->queue))
+            step(fixture);
+        if (id == 1)
+            fixture->fail_at = fixture->calls + 1;
+        else
+            fixture->votes.fail_at = fixture->votes.calls + (unsigned)id - 1;
+        assert_int_equal(request(fixture, id), REMOVAL_DONE);
+        assert_true(is_closed(fixture, id));
+    }
+    votes_db_check(&fixture->votes);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_request_is_answered_when_the_remark_is_marked_and_closed),
+        TEST(the_votes_go_first_and_the_remark_after_its_tally),
+        TEST(a_remark_that_waits_delays_no_other),
+        TEST(a_removal_is_finished_by_another_process),
+        TEST(every_call_may_fail),
+        TEST(a_request_outlives_failures),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
