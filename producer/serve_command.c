@@ -13,6 +13,8 @@
 #include "producer/remark/page_cache.h"
 #include "producer/remark/remark_mysql.h"
 #include "producer/remark/remark_worker.h"
+#include "producer/remark/removal_mysql.h"
+#include "producer/remark/remover.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/task_intake.h"
@@ -52,6 +54,7 @@ struct serve {
     struct queue *reads;
     struct queue *remarks;
     struct queue *tasks;
+    struct queue *removals;
     struct page_cache *pages;
     bool lists; /* api.lists is on */
     struct shard *shards;
@@ -60,6 +63,10 @@ struct serve {
     struct db *watch_db;
     struct lane_watch lane_watch;
     struct loop watch_loop;
+    struct producer_mysql *close_store; /* NULL: api.lists is off, as the remover */
+    struct removal_mysql *removal_store;
+    struct remover *remover;
+    struct loop removal_loop;
     struct api *api;
 };
 
@@ -92,6 +99,15 @@ static void wake_task_intake(void *ctx, size_t shard)
     loop_wake(&serve->shards[shard].task_loop);
 }
 
+static void wake_remover(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    (void)shard;
+    if (serve->lists)
+        loop_wake(&serve->removal_loop);
+}
+
 static int64_t min_ms(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -104,8 +120,9 @@ static int64_t expire_step(void *ctx, int64_t now_ms)
     int64_t reads_ms = queue_expire(serve->reads, now_ms);
     int64_t remarks_ms = queue_expire(serve->remarks, now_ms);
     int64_t tasks_ms = queue_expire(serve->tasks, now_ms);
+    int64_t removals_ms = queue_expire(serve->removals, now_ms);
 
-    return min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms));
+    return min_ms(min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms)), removals_ms);
 }
 
 static enum rc open_queues(struct serve *serve, struct err *err)
@@ -139,7 +156,14 @@ static enum rc open_queues(struct serve *serve, struct err *err)
     config.wake = wake_task_intake;
     config.waiting = &serve_queue_tasks;
     config.name = "tasks";
-    return rc == RC_OK ? queue_open(&serve->tasks, &config, err) : rc;
+    if (rc == RC_OK)
+        rc = queue_open(&serve->tasks, &config, err);
+    config.dep = "sink";
+    config.shards = 1;
+    config.wake = wake_remover;
+    config.waiting = &serve_queue_removals;
+    config.name = "removals";
+    return rc == RC_OK ? queue_open(&serve->removals, &config, err) : rc;
 }
 
 static enum rc make_committer(struct serve *serve, size_t number, struct err *err)
@@ -237,6 +261,33 @@ static enum rc make_task_intake(struct serve *serve, size_t number, struct err *
     return loop_init(&shard->task_loop, "task", task_intake_step, shard->intake, &serve->stop, err);
 }
 
+static enum rc make_remover(struct serve *serve, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    struct remover_config config = {
+        .queue = serve->removals,
+        .close = {.lane_count = (size_t)settings->api.lane_count, .rng_bytes = os_random},
+        .pages = serve->pages,
+        .rng = os_random_u64,
+        .stop = serve->env.stop,
+    };
+    enum rc rc =
+        producer_mysql_open(&serve->close_store, &settings->mysql, settings->api.request_timeout_ms,
+                            settings->api.lane_count, err);
+
+    if (rc == RC_OK)
+        rc = removal_mysql_open(&serve->removal_store, &settings->sink, err);
+    if (rc != RC_OK)
+        return rc;
+    config.close.store = producer_mysql_votes(serve->close_store);
+    config.store = removal_mysql_store(serve->removal_store);
+    rc = remover_open(&serve->remover, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&serve->removal_loop, "removal", remover_step, serve->remover, &serve->stop,
+                     err);
+}
+
 static enum rc read_lanes(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
 {
     struct serve *serve = ctx;
@@ -278,10 +329,15 @@ static void serve_close(void *role)
         committer_close(shard->committer);
         producer_mysql_close(shard->vote_store);
     }
+    loop_done(&serve->removal_loop);
+    remover_close(serve->remover);
+    removal_mysql_close(serve->removal_store);
+    producer_mysql_close(serve->close_store);
     loop_done(&serve->watch_loop);
     lane_watch_done(&serve->lane_watch);
     db_close(serve->watch_db);
     loop_done(&serve->expire_loop);
+    queue_free(serve->removals);
     queue_free(serve->tasks);
     queue_free(serve->remarks);
     queue_free(serve->reads);
@@ -322,6 +378,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
     if (rc == RC_OK)
         rc = make_lane_watch(serve, err);
+    if (rc == RC_OK && serve->lists)
+        rc = make_remover(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         rc = make_committer(serve, i, err);
         if (rc == RC_OK)
@@ -375,6 +433,9 @@ static void join_threads(struct serve *serve)
         task_intake_close(shard->intake);
         shard->intake = NULL;
     }
+    loop_join(&serve->removal_loop);
+    remover_close(serve->remover);
+    serve->remover = NULL;
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);
 }
@@ -388,6 +449,7 @@ static enum rc serve_start(void *role, struct err *err)
         .reads = serve->reads,
         .remarks = serve->remarks,
         .pages = serve->pages,
+        .removals = serve->removals,
         .tasks = serve->tasks,
         .handlers = &serve->handlers,
         .shards = serve->shard_count,
@@ -396,6 +458,8 @@ static enum rc serve_start(void *role, struct err *err)
 
     if (rc == RC_OK)
         rc = loop_start(&serve->watch_loop, err);
+    if (rc == RC_OK && serve->lists)
+        rc = loop_start(&serve->removal_loop, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         rc = loop_start(&serve->shards[i].commit_loop, err);
         if (rc == RC_OK)
@@ -438,6 +502,17 @@ static void report_remarks(struct health *health, const struct serve *serve, int
                     "cannot be reached: lists are old or answered 503; the log says why");
     else
         health_good(health, "database for remarks");
+}
+
+/* Deleted remarks are listed no more, whatever their removal waits for. */
+static void report_removals(struct health *health, struct serve *serve)
+{
+    struct err err;
+
+    if (remover_waits(serve->remover, &err))
+        health_warn(health, "removal of deleted remarks", "%s", err.text);
+    else
+        health_good(health, "removal of deleted remarks");
 }
 
 static void report_queue(struct health *health, struct queue *queue, const char *name)
@@ -490,6 +565,8 @@ static void serve_health(void *role, struct health *health)
     report_database(health, serve->reads, reads_ms, serve, "database for totals");
     if (serve->lists)
         report_remarks(health, serve, remarks_ms);
+    if (serve->lists && serve->remover)
+        report_removals(health, serve);
     report_lanes(health, serve);
     report_queue(health, serve->votes, "vote queue");
     report_queue(health, serve->reads, "read queue");
@@ -498,9 +575,18 @@ static void serve_health(void *role, struct health *health)
 
 static void drain_queues(struct serve *serve, int64_t until_ms)
 {
-    while (os_now_ms() < until_ms && !(queue_idle(serve->votes) && queue_idle(serve->reads) &&
-                                       queue_idle(serve->remarks) && queue_idle(serve->tasks)))
+    while (os_now_ms() < until_ms &&
+           !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->remarks) &&
+             queue_idle(serve->tasks) && queue_idle(serve->removals)))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
+}
+
+static void interrupt_removals(struct serve *serve)
+{
+    if (queue_idle(serve->removals) || !serve->lists)
+        return;
+    producer_mysql_interrupt(serve->close_store);
+    removal_mysql_interrupt(serve->removal_store);
 }
 
 /* Requests that wait are processed for half of the time that a clean stop may take. Statements that
@@ -516,10 +602,12 @@ static void serve_join(void *role)
     queue_close(serve->remarks);
     queue_close(serve->reads);
     queue_close(serve->tasks);
+    queue_close(serve->removals);
     queue_drop(serve->votes);
     queue_drop(serve->remarks);
     queue_drop(serve->reads);
     queue_drop(serve->tasks);
+    queue_drop(serve->removals);
     for (size_t i = 0; i < serve->shard_count; i++) {
         if (!queue_idle(serve->votes))
             producer_mysql_interrupt(serve->shards[i].vote_store);
@@ -530,6 +618,7 @@ static void serve_join(void *role)
         if (!queue_idle(serve->tasks))
             producer_mysql_interrupt(serve->shards[i].task_store);
     }
+    interrupt_removals(serve);
     join_threads(serve);
     api_close(serve->api);
     serve->api = NULL;

@@ -9,6 +9,7 @@
 #include "producer/http/request_json.h"
 #include "producer/queue.h"
 #include "producer/remark/remark_worker.h"
+#include "producer/remark/remover.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"
@@ -57,6 +58,7 @@ struct api_pending {
         struct committer_request votes;
         struct totals_request totals;
         struct remark_request remarks;
+        struct removal_request removal;
         struct task_intake_request tasks;
     } request; /* first */
     struct http_request *http;

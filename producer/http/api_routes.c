@@ -106,6 +106,23 @@ const struct api_route api_routes[] = {
         .may_find_nothing = true,
     },
     {
+        .method = "DELETE",
+        .path = "/v1/remarks/{id}",
+        .handle = api_delete_remark,
+        .scope = API_ROUTE_SCOPE_REMARKS,
+        .feature = API_FEATURE_LISTS,
+        .operation = "deleteRemark",
+        .summary = "Deletes a remark and its votes",
+        .description = "After the answer no list shows the remark, and votes on it are refused "
+                       "with the code `deleted`. Its votes and the remark itself are removed in "
+                       "the background. The request may be sent again after any error, also when "
+                       "the remark has been removed. Never use the id again: votes on it stay "
+                       "refused.",
+        .id = "Id",
+        .results = {{200, "RemarkId", "The remark is deleted."}},
+        .may_find_nothing = true,
+    },
+    {
         .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,

@@ -24,6 +24,7 @@ struct api_config {
     struct queue *votes;                   /* committer_request; borrowed, as reads */
     struct queue *reads;                   /* totals_request */
     struct queue *remarks;                 /* remark_request; NULL: api.lists is off, as pages */
+    struct queue *removals;                /* removal_request; NULL as remarks */
     struct page_cache *pages;              /* borrowed until the close */
     struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
@@ -122,6 +123,7 @@ void api_get_votes(const struct api_config *config, const struct api_call *call)
 void api_get_content(const struct api_config *config, const struct api_call *call);
 void api_get_remarks(const struct api_config *config, const struct api_call *call);
 void api_post_remarks(const struct api_config *config, const struct api_call *call);
+void api_delete_remark(const struct api_config *config, const struct api_call *call);
 void api_patch_remark(const struct api_config *config, const struct api_call *call);
 void api_post_tasks(const struct api_config *config, const struct api_call *call);
 void api_get_tasks(const struct api_config *config, const struct api_call *call);

@@ -11,6 +11,9 @@
     "the remark may have been made; only a request with an id may be sent again without making " \
     "a second one"
 
+#define NO_REMARK "there is no remark with this id"
+#define BAD_ID "the id in the path must be a number, " ID_NUMBER_RANGE
+
 /* POST /v1/remarks and PATCH /v1/remarks/{id} */
 struct write_call {
     struct api_pending pending; /* first */
@@ -49,7 +52,7 @@ static void answer_write(struct api_pending *pending)
                        "there is a remark with this id, of another item");
         break;
     case REMARK_NOT_FOUND:
-        api_answer_bad(http, REQUEST_FAULT_NOT_FOUND, NULL, "there is no remark with this id");
+        api_answer_bad(http, REQUEST_FAULT_NOT_FOUND, NULL, NO_REMARK);
         break;
     case REMARK_UNKNOWN:
         api_answer_bad(http, REQUEST_FAULT_TIMEOUT, NULL,
@@ -126,6 +129,54 @@ void api_patch_remark(const struct api_config *config, const struct api_call *ap
     if (id_parse_number(api_call->id, strlen(api_call->id), &id))
         put_write(config, api_call, &update_kind, id);
     else
-        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL,
-                       "the id in the path must be a number, " ID_NUMBER_RANGE);
+        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL, BAD_ID);
+}
+
+/* Of DELETE /v1/remarks/{id}. */
+static void answer_delete(struct api_pending *pending)
+{
+    const struct removal_request *request = &pending->request.removal;
+    struct http_request *http = pending->http;
+    struct request_fault fault;
+    struct buf body = {0};
+
+    switch (request->end) {
+    case REMOVAL_DONE:
+        buf_text_put(&body, "{\"id\":");
+        buf_i64(&body, request->id);
+        buf_char(&body, '}');
+        api_answer(http, 200, &body);
+        buf_done(&body);
+        break;
+    case REMOVAL_NOT_FOUND:
+        api_answer_bad(http, REQUEST_FAULT_NOT_FOUND, NULL, NO_REMARK);
+        break;
+    case REMOVAL_REFUSED:
+        request_fault_set(&fault, REQUEST_FAULT_REFUSED, "the database refuses the deletion: %s",
+                          request->err.text);
+        api_answer_fault(http, &fault, 0);
+        break;
+    }
+}
+
+static const struct api_pending_kind delete_kind = {
+    .answer = answer_delete,
+    .unknown = "the remark may have been deleted, and sending the request again is harmless",
+};
+
+void api_delete_remark(const struct api_config *config, const struct api_call *api_call)
+{
+    struct api_pending *pending;
+    int64_t id;
+
+    if (!id_parse_number(api_call->id, strlen(api_call->id), &id)) {
+        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, NULL, BAD_ID);
+        return;
+    }
+    pending = api_pending_make(api_call->http, &delete_kind, sizeof(*pending));
+    if (!pending)
+        return;
+    pending->request.removal.id = id;
+    pending->request.entry.weight = 1;
+    api_pending_put(pending, config->removals, 0);
 }

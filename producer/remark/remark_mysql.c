@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NOT_DELETED " AND deleted_at IS NULL"
+
 struct remark_mysql {
     struct db *db;
     struct buf sql; /* keeps its memory */
@@ -179,12 +181,13 @@ static void build_insert(struct remark_mysql *store, const struct remark_values 
     buf_char(sql, ')');
 }
 
-static enum rc find_item(struct remark_mysql *store, int64_t id, bool *found, int64_t *item_id,
-                         struct err *err)
+/* `only` is a condition or "". */
+static enum rc find_item(struct remark_mysql *store, int64_t id, const char *only, bool *found,
+                         int64_t *item_id, struct err *err)
 {
-    char sql[80];
+    char sql[120];
 
-    snprintf(sql, sizeof(sql), "SELECT item_id FROM remark WHERE id = %" PRId64, id);
+    snprintf(sql, sizeof(sql), "SELECT item_id FROM remark WHERE id = %" PRId64 "%s", id, only);
     return db_number(store->db, sql, item_id, found, err);
 }
 
@@ -196,7 +199,7 @@ static enum rc insert_in_transaction(struct remark_mysql *store, const struct re
     build_insert(store, values, *id);
     rc = db_exec_buf(store->db, &store->sql, NULL, err);
     if (rc == RC_REJECT && err->code == DB_DUPLICATE && *id > 0)
-        return find_item(store, *id, existed, item_id, err);
+        return find_item(store, *id, "", existed, item_id, err);
     if (rc == RC_OK && *id == 0)
         rc = db_number(store->db, "SELECT LAST_INSERT_ID()", id, NULL, err);
     return rc;
@@ -245,9 +248,9 @@ static enum rc store_update(void *ctx, int64_t id, const struct remark_values *v
         buf_char(sql, '=');
         put_value(store, values, field);
     }
-    buf_print(sql, " WHERE id = %" PRId64, id);
+    buf_print(sql, " WHERE id = %" PRId64 NOT_DELETED, id);
     rc = db_exec_buf(store->db, sql, NULL, err);
-    return rc == RC_OK ? find_item(store, id, found, item_id, err) : rc;
+    return rc == RC_OK ? find_item(store, id, NOT_DELETED, found, item_id, err) : rc;
 }
 
 static bool store_collided(void *ctx, const struct err *err)

@@ -101,7 +101,8 @@ struct remark_store {
     enum rc (*insert)(void *ctx, const struct remark_values *values, int64_t *id, bool *existed,
                       int64_t *item_id, bool *unknown, struct err *err);
 
-    /* Updates the given fields of a row. *found: there is one; *item_id: its item. */
+    /* Updates the given fields of a row. *found: there is one that is not deleted; *item_id: its
+     * item. */
     enum rc (*update)(void *ctx, int64_t id, const struct remark_values *values, bool *found,
                       int64_t *item_id, struct err *err);
 

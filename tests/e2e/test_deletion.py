@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Contents that take no more votes: an application or an operator inserts a row into
-deleted_content, and every later vote is refused."""
+deleted_content, or a client deletes the remark; every later vote is refused."""
 
 import concurrent.futures
 import json
@@ -139,6 +139,131 @@ class Deletion(suite.Case):
                 return total
         finally:
             connection.close()
+
+
+TOKEN = "a-token-that-may-delete-remarks"
+
+
+class RemovalCase(suite.Case):
+    """Deletes remarks over HTTP."""
+
+    def setUp(self):
+        super().setUp()
+        self.tokens = self.stack.folder / "tokens"
+        self.tokens.write_text(f"{TOKEN} votes read remarks\n")
+        self.tokens.chmod(0o600)
+
+    def serving(self):
+        return self.start("serve", sets={"api.token_file": self.tokens})
+
+    @staticmethod
+    def send(serve, method, path, body=None):
+        answer = serve.call(method, path, body, {"Authorization": f"Bearer {TOKEN}"})
+        return answer.status, json.loads(answer.body)
+
+    def vote_all(self, content, voters):
+        lines = "".join(f"{voter},{content}\n" for voter in range(1, voters + 1))
+        self.stack.tallybox("vote", "--csv", "-", stdin=f"voter_id,content_id\n{lines}".encode())
+
+    def left(self, remark):
+        """Rows of the remark in (vote_state, vote_count, vote_last, remark)."""
+        tables = [f"(SELECT COUNT(*) FROM {table} WHERE {column} = {remark})" for table, column in (
+            ("vote_state", "content_id"), ("vote_count", "content_id"),
+            ("vote_last", "content_id"), ("remark", "id"))]
+        return self.stack.sql(f"SELECT {', '.join(tables)}")[0]
+
+    def wait_removed(self, remark):
+        suite.wait_for(f"remark {remark} to be removed",
+                       lambda: self.left(remark) == (0, 0, 0, 0), 60)
+
+    def tombstones(self, remark):
+        return [one.headers["ce_type"] for one in self.stack.records()
+                if one.key == str(remark).encode() and one.value is None]
+
+
+class Removal(RemovalCase):
+    """DELETE /v1/remarks/{id}, and what is removed afterwards."""
+
+    def test_a_deleted_remark_is_closed_at_once_and_removed_later(self):
+        self.stack.sql("INSERT INTO remark (id, item_id, header) VALUES (1, 5, 'a'), (2, 5, 'b')")
+        self.vote_all(1, 2500)
+        self.vote_all(2, 3)
+        serve = self.serving()
+        self.assertEqual(len(self.send(serve, "GET", "/v1/remarks?itemId=5")[1]["remarks"]), 2)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/1"), (200, {"id": 1}))
+        page = self.send(serve, "GET", "/v1/remarks?itemId=5")[1]
+        self.assertEqual([one["id"] for one in page["remarks"]], [2])
+        vote = {"voterId": 1, "contentId": 1, "voting": 0}
+        status, answer = self.send(serve, "POST", "/v1/votes", vote)
+        self.assertEqual((status, answer["error"]["code"]), (404, GONE))
+        self.assertEqual(self.send(serve, "PATCH", "/v1/remarks/1", {"header": "c"})[0], 404)
+
+        # Without a consumer the remark waits with vote_last; the votes of the writers go.
+        suite.wait_for("vote_state to be empty", lambda: self.left(1)[:2] == (0, 0))
+        self.assertEqual(self.left(1)[3], 1)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/1"), (200, {"id": 1}))
+        self.start("relay")
+        self.start("consume")
+        self.wait_removed(1)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/1"), (200, {"id": 1}))
+        self.stack.sql("INSERT INTO deleted_content (content_id) VALUES (3)")
+        self.stack.sql("INSERT INTO remark (id, item_id) VALUES (3, 5)")
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/3"), (200, {"id": 3}))
+        self.wait_removed(3)
+        self.stack.sql("INSERT INTO remark (id, item_id, deleted_at, remove_after) VALUES "
+                       "(4, 5, UTC_TIMESTAMP(3), UTC_TIMESTAMP(3)), "
+                       "(6, 5, UTC_TIMESTAMP(3), NULL)")
+        self.wait_removed(4)
+        self.assertEqual(self.left(6), (0, 0, 0, 1))
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/77")[0], 404)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/x")[0], 400)
+        self.stack.wait_drained()
+        for remark in (1, 3, 4):
+            self.assertEqual(self.tombstones(remark), ["ContentDeleted"])
+        self.assertEqual(self.left(2)[:2], (3, 1))
+        self.assertEqual(serve.metric("tallybox_removals_total"), 3)
+        self.stack.tallybox("verify")
+
+
+class RemovalKilled(RemovalCase):
+    """Deletions of many remarks while processes are killed."""
+
+    def test_whatever_is_killed_each_deleted_remark_goes_and_all_else_stays(self):
+        remarks = range(1, 41)
+        self.stack.sql("INSERT INTO remark (id, item_id) VALUES "
+                       + ",".join(f"({remark}, 5)" for remark in remarks))
+        self.start("relay")
+        self.start("consume")
+        serves = [self.serving(), self.serving()]
+        for remark in remarks:
+            self.vote_all(remark, 1 + remark * 37 % 60)
+        deleted = [remark for remark in remarks if remark % 3]
+
+        def delete(remark):
+            for attempt in range(60):
+                try:
+                    if self.send(serves[(remark + attempt) % 2], "DELETE",
+                                 f"/v1/remarks/{remark}")[0] == 200:
+                        return True
+                except OSError:
+                    pass
+            return False
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(delete, remark) for remark in deleted]
+            serves[0].kill()
+            answered = [answer.result() for answer in answers]
+        self.assertEqual(answered, [True] * len(deleted))
+        serves[1].kill()
+        self.serving()
+        for remark in deleted:
+            self.wait_removed(remark)
+        self.stack.wait_drained()
+        tombstones = [int(one.key) for one in self.stack.records() if one.value is None]
+        self.assertEqual(sorted(set(tombstones)), deleted)
+        for remark in set(remarks) - set(deleted):
+            self.assertEqual(self.left(remark)[:2], (1 + remark * 37 % 60, 1))
+        self.stack.tallybox("verify")
 
 
 if __name__ == "__main__":

@@ -395,7 +395,8 @@ class Writes(suite.Case):
 
     def test_writing_needs_its_scope(self):
         for method, path, body in (("POST", "/v1/remarks", {"itemId": 1}),
-                                   ("PATCH", "/v1/remarks/1", {"status": 1})):
+                                   ("PATCH", "/v1/remarks/1", {"status": 1}),
+                                   ("DELETE", "/v1/remarks/1", None)):
             status, fault = self.send(method, path, body, READER)
             self.assertEqual((status, fault["error"]["code"]), (403, "forbidden"))
             self.assertIn("remarks", fault["error"]["message"])
