@@ -257,7 +257,7 @@ static void leave_refused(struct remover *remover, int64_t now_ms, struct err *e
     if (remover->stage != STAGE_CLAIM)
         err_wrap(err, "remark %" PRId64 " is not removed", remover->removal.content_id);
     remover->stage = STAGE_CLAIM;
-    remover->refused_ms = now_ms + 2 * REMOVER_CLAIM_MS;
+    remover->refused_ms = now_ms + INT64_C(2) * REMOVER_CLAIM_MS;
 }
 
 enum rc remover_open(struct remover **out, const struct remover_config *config, struct err *err)
