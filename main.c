@@ -26,6 +26,7 @@
 #include "outbox/retry/handlers/steps_handler.h"
 #include "outbox/retry/retry_command.h"
 #include "producer/http/openapi_command.h"
+#include "producer/remark/rank_command.h"
 #include "producer/serve_command.h"
 #include "producer/vote/vote_command.h"
 #include "schema/migrate/compare_command.h"
@@ -182,6 +183,8 @@ static const struct command commands[] = {
     {"rollup", "copies changed totals to remark.votes", rollup_with_gate, NULL},
     {"housekeep", "creates and drops partitions, deletes old rows", housekeep_with_gate, NULL},
     {"vote", "votes from the command line or a CSV file", vote_command, NULL},
+    {"rank", "explains the rank of a remark, shows and changes the weights", rank_command,
+     "weights"},
     {"lanes", "shows and changes the number of outbox tables", lanes_command, NULL},
     {"migrate", "creates and checks the tables", migrate_command, NULL},
     {"verify", "checks in the databases that no vote was lost or counted twice", verify_command,

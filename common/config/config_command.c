@@ -255,7 +255,7 @@ int config_command(int argc, char **argv)
     const struct option_entry entries[] = {
         {"role", OPTION_TEXT, &role, "NAME",
          "show what this role reads: its section [role.NAME] counts",
-         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
+         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes rank "
          "migrate"},
         {"defaults", OPTION_FLAG, &defaults, NULL, "print a settings file with every default",
          NULL},

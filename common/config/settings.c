@@ -55,14 +55,14 @@ const struct settings_section settings_sections[] = {
      "Settings for one role alone, as section.key = value: admin.listen, mysql.user ... They "
      "override the other sections, wherever they are in the file. NAME is run, serve (also for "
      "tallybox vote), relay, retry, retry_admin (tallybox retry ACTION), consume, rollup, "
-     "housekeep, status, verify, dead, lanes or migrate."},
+     "housekeep, status, verify, dead, lanes, rank or migrate."},
 };
 const size_t settings_sections_count = sizeof(settings_sections) / sizeof(settings_sections[0]);
 
 /* A name that begins another one comes after it: variables of the environment are split by them. */
 const char *const settings_roles[] = {"run",     "serve",  "relay",     "retry_admin", "retry",
                                       "consume", "rollup", "housekeep", "status",      "verify",
-                                      "dead",    "lanes",  "migrate"};
+                                      "dead",    "lanes",  "rank",      "migrate"};
 const size_t settings_roles_count = sizeof(settings_roles) / sizeof(settings_roles[0]);
 
 const struct setting settings_table[] = {
@@ -169,6 +169,28 @@ const struct setting settings_table[] = {
     {NUMBER(api, totals_max_age_ms), "0", 0, 3600000, NULL,
      "How old the totals of a list may be, in milliseconds; 0: each page reads them. The votes of "
      "voterId are always read."},
+    {NUMBER(api, recommended_max), "1000", 1, 1000, NULL,
+     "Most remarks in the recommended list of an item."},
+    {NUMBER(api, recommended_items_max), "10000", 1, 10000000, NULL,
+     "Most items whose recommended lists are kept; the one used longest ago is forgotten."},
+    {NUMBER(api, recommended_empty_max), "10000", 1, 10000000, NULL,
+     "Most items that are remembered because they have no remark to recommend."},
+    {NUMBER(api, recommended_bytes_max), "67108864", 0, 68719476736, NULL,
+     "Most memory of the recommended lists, in bytes."},
+    {NUMBER(api, recommended_refresh_ms), "3600000", 1000, 86400000, NULL,
+     "How long a recommended list is used without being built again, in milliseconds. A roll-up, "
+     "new "
+     "weights, and remarks that are written over HTTP change it earlier."},
+    {NUMBER(api, recommended_build_ms), "10000", 100, 600000, NULL,
+     "Longest time of the statement that builds a recommended list, in milliseconds; it is tried "
+     "again after 2 s."},
+    {NUMBER(api, rank_votes), "1", -1000000, 1000000, NULL,
+     "Points in the rank of a remark for each rolled-up vote, unless tallybox rank set has stored "
+     "others."},
+    {NUMBER(api, rank_score), "0", -1000000, 1000000, NULL,
+     "Points in the rank of a remark for each point of its score; see rank_votes."},
+    {NUMBER(api, rank_age), "0", -1000000, 1000000, NULL,
+     "Points that a remark loses with each day of its age; see rank_votes."},
     {NUMBER(api, lane_count), "1", 1, 64, NULL,
      "Number of outbox tables that votes are spread over by key: outbox, outbox_1 ... Must be the "
      "number that `tallybox lanes show` prints."},

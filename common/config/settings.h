@@ -89,6 +89,15 @@ struct settings {
         int64_t page_cache_ms;
         int64_t page_stale_ms;
         int64_t totals_max_age_ms;
+        int64_t recommended_max;
+        int64_t recommended_items_max;
+        int64_t recommended_empty_max;
+        int64_t recommended_bytes_max;
+        int64_t recommended_refresh_ms;
+        int64_t recommended_build_ms;
+        int64_t rank_votes;
+        int64_t rank_score;
+        int64_t rank_age;
         int64_t lane_count; /* outbox tables to spread over: outbox, outbox_1, ... */
     } api;
     struct {

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ROLES                                                                                      \
-    "run,serve,relay,retry,consume,rollup,housekeep,migrate,lanes,status,verify,dead,retry_admin," \
-    "application,application_insert"
+#define ROLES                                                                               \
+    "run,serve,relay,retry,consume,rollup,housekeep,migrate,lanes,status,verify,dead,rank," \
+    "retry_admin,application,application_insert"
 /* These work on the tables of the votes, which an installation for the outbox only lacks. */
-#define VOTE_ROLES "run,serve,consume,rollup,housekeep,verify,dead"
+#define VOTE_ROLES "run,serve,consume,rollup,housekeep,verify,dead,rank"
 #define DAEMON_ROLES "run,serve,relay,retry,consume,rollup,housekeep"
 #define KAFKA_ROLES "run,relay,retry,consume,status"
 #define ROLES_MAX 16
@@ -548,7 +548,7 @@ int doctor_command(const struct doctor_env *env, int argc, char **argv)
         {"role", OPTION_TEXT, &checks.asked, "ROLE,...",
          "check these roles, each with its settings, its account and the privileges that it "
          "needs: " ROLES,
-         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes "
+         "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes rank "
          "migrate application application_insert"},
         {"strict", OPTION_FLAG, &checks.strict, NULL, "exit with 1 on a warning, too", NULL},
         {"json", OPTION_FLAG, &checks.json, NULL, "print one JSON object", NULL},

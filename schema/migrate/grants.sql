@@ -14,6 +14,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON sink_side.* 
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_serve'@'%';
+GRANT SELECT ON sink_side.rank_weight TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.recommended_change TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT (id, item_id, consumer_id, order_id, score, status, header, content, images, user_name, user_face), UPDATE (score, status, header, content, images, deleted_at, remove_after), DELETE ON sink_side.remark TO 'tallybox_serve'@'%';
 GRANT SELECT (content_id, ended_at) ON sink_side.vote_tally TO 'tallybox_serve'@'%';
 GRANT SELECT (content_id, voter_id), DELETE ON sink_side.vote_last TO 'tallybox_serve'@'%';
@@ -176,11 +178,18 @@ GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_audit TO 'tallybox_retry_admin'@'%';
 
+-- rank: `tallybox rank`; for explain and weights SELECT is enough.
+GRANT SELECT ON sink_side.rollup_state TO 'tallybox_rank'@'%';
+GRANT SELECT (id, item_id, score, status, gmt_create, deleted_at, votes, votes_before, votes_window) ON sink_side.remark TO 'tallybox_rank'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON sink_side.rank_weight TO 'tallybox_rank'@'%';
+
 -- run: `tallybox run`: the privileges of serve, relay, retry, consume, rollup and housekeep.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.installation TO 'tallybox_run'@'%';
 GRANT SELECT ON sink_side.rollup_state TO 'tallybox_run'@'%';
+GRANT SELECT ON sink_side.rank_weight TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE ON sink_side.recommended_change TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT (id, item_id, consumer_id, order_id, score, status, header, content, images, user_name, user_face), UPDATE (score, status, header, content, images, deleted_at, remove_after), DELETE ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT (content_id, ended_at) ON sink_side.vote_tally TO 'tallybox_run'@'%';
 GRANT SELECT (content_id, voter_id), DELETE ON sink_side.vote_last TO 'tallybox_run'@'%';

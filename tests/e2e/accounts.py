@@ -11,7 +11,7 @@ import pymysql
 ROLES_OF = {
     "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
-    "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "run": ["run"],
+    "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "rank": ["rank"], "run": ["run"],
     "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
     "APPLICATION INSERT": ["application_insert"],
 }
