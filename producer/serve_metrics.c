@@ -13,6 +13,11 @@
     "Pages of remarks by where they came from; kept: from memory; read: from the database; " \
     "shared: "                                                                               \
     "another request was reading it; stale: answered while the database was away."
+#define RECOMMENDED_HELP                                                                      \
+    "Requests for recommended lists by their answer; kept: a list from memory; building: an " \
+    "empty list, because it is being built; stale: a list while the database was away; "      \
+    "refused: 503, because the database was away for longer."
+#define BUILDS_HELP "Builds of recommended lists by result; a failed one is tried again after 2 s."
 #define ANSWERS_HELP "Answers of the HTTP API by class."
 
 struct metric serve_votes_changed = {.name = "tallybox_votes_total",
@@ -74,6 +79,53 @@ struct metric serve_removal_oldest_age = {
     .name = "tallybox_removal_oldest_seconds",
     .kind = METRIC_GAUGE,
     .help = "How long ago the remark was deleted whose removal has waited longest; 0: none waits."};
+struct metric serve_recommended_kept = {.name = "tallybox_recommended_requests_total",
+                                        .kind = METRIC_COUNTER,
+                                        .help = RECOMMENDED_HELP,
+                                        .labels = "result=\"kept\""};
+struct metric serve_recommended_stale = {.name = "tallybox_recommended_requests_total",
+                                         .kind = METRIC_COUNTER,
+                                         .help = RECOMMENDED_HELP,
+                                         .labels = "result=\"stale\""};
+struct metric serve_recommended_building = {.name = "tallybox_recommended_requests_total",
+                                            .kind = METRIC_COUNTER,
+                                            .help = RECOMMENDED_HELP,
+                                            .labels = "result=\"building\""};
+struct metric serve_recommended_refused = {.name = "tallybox_recommended_requests_total",
+                                           .kind = METRIC_COUNTER,
+                                           .help = RECOMMENDED_HELP,
+                                           .labels = "result=\"refused\""};
+struct metric serve_recommended_built = {.name = "tallybox_recommended_builds_total",
+                                         .kind = METRIC_COUNTER,
+                                         .help = BUILDS_HELP,
+                                         .labels = "result=\"done\""};
+struct metric serve_recommended_failed = {.name = "tallybox_recommended_builds_total",
+                                          .kind = METRIC_COUNTER,
+                                          .help = BUILDS_HELP,
+                                          .labels = "result=\"failed\""};
+struct metric serve_recommended_queries = {
+    .name = "tallybox_recommended_queries_total",
+    .kind = METRIC_COUNTER,
+    .help = "Statements that read a recommended list; more than the builds where a roll-up ended "
+            "or weights changed meanwhile."};
+struct metric serve_recommended_seconds = {
+    .name = "tallybox_recommended_build_seconds",
+    .kind = METRIC_SECONDS,
+    .help = "Time of each build of a recommended list that succeeded."};
+struct metric serve_recommended_items = {.name = "tallybox_recommended_items",
+                                         .kind = METRIC_GAUGE,
+                                         .help = "Items whose recommended lists are kept."};
+struct metric serve_recommended_empty = {
+    .name = "tallybox_recommended_empty_items",
+    .kind = METRIC_GAUGE,
+    .help = "Items that are remembered because they have no remark to recommend."};
+struct metric serve_recommended_bytes = {.name = "tallybox_recommended_bytes",
+                                         .kind = METRIC_GAUGE,
+                                         .help = "Memory of the recommended lists that are kept."};
+struct metric serve_recommended_queued = {
+    .name = "tallybox_recommended_queue_items",
+    .kind = METRIC_GAUGE,
+    .help = "Items that wait until their recommended list is built."};
 struct metric serve_tasks_made = {.name = "tallybox_tasks_submitted_total",
                                   .kind = METRIC_COUNTER,
                                   .help = TASKS_HELP,
@@ -105,14 +157,18 @@ struct metric serve_answers_5xx = {.name = "tallybox_http_answers_total",
 void serve_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &serve_votes_changed,      &serve_votes_unchanged,  &serve_votes_deleted,
-        &serve_votes_failed,       &serve_commit_seconds,   &serve_queue_votes,
-        &serve_queue_reads,        &serve_tasks_made,       &serve_tasks_existed,
-        &serve_pages_kept,         &serve_pages_read,       &serve_pages_shared,
-        &serve_pages_stale,        &serve_page_cache_bytes, &serve_queue_remarks,
-        &serve_tasks_refused,      &serve_removals,         &serve_queue_removals,
-        &serve_removal_oldest_age, &serve_queue_tasks,      &serve_answers_2xx,
-        &serve_answers_4xx,        &serve_answers_5xx,
+        &serve_votes_changed,        &serve_votes_unchanged,     &serve_votes_failed,
+        &serve_votes_deleted,        &serve_commit_seconds,      &serve_queue_votes,
+        &serve_queue_reads,          &serve_tasks_made,          &serve_tasks_existed,
+        &serve_pages_kept,           &serve_pages_read,          &serve_pages_shared,
+        &serve_pages_stale,          &serve_recommended_kept,    &serve_recommended_stale,
+        &serve_recommended_building, &serve_recommended_refused, &serve_recommended_built,
+        &serve_recommended_failed,   &serve_recommended_queries, &serve_recommended_seconds,
+        &serve_recommended_items,    &serve_recommended_empty,   &serve_recommended_bytes,
+        &serve_recommended_queued,   &serve_page_cache_bytes,    &serve_queue_remarks,
+        &serve_tasks_refused,        &serve_queue_tasks,         &serve_answers_2xx,
+        &serve_answers_4xx,          &serve_answers_5xx,         &serve_removals,
+        &serve_queue_removals,       &serve_removal_oldest_age,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -103,6 +103,14 @@ static const struct event events[] = {
      "report it with `err`"},
     {"task_intake_failed", "error", "The retry queue's tables cannot be used; tasks get 503.",
      "grant what `err` names"},
+    {"change_unannounced", "warn",
+     "Other processes were not told that remarks of these items were written; their recommended "
+     "lists follow after a roll-up or `api.recommended_refresh_ms`.",
+     "grant what `err` names"},
+    {"recommended_build_failed", "warn",
+     "A recommended list could not be built; it is tried again after 2 s, and the last one is "
+     "used.",
+     "correct what `err` names, or raise `api.recommended_build_ms`"},
     /* relay */
     {"key_diverted", "warn", "A row was refused; its key's rows go through the retry queue.",
      "correct or cancel its task: `tallybox retry list`"},

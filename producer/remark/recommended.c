@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/recommended.h"
+
+#include "common/hash.h"
+#include "producer/serve_metrics.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS ((size_t)1 << 14)
+
+/* Where an item stands. Each state has a list of its entries, first in, first out. */
+enum entry_state {
+    ENTRY_NEW,      /* waits for its first build */
+    ENTRY_AGAIN,    /* has a list, and waits for the next one */
+    ENTRY_LATER,    /* waits until due_ms: its build failed, or it was built shortly before */
+    ENTRY_FRESH,    /* has the list that it should have */
+    ENTRY_CHECK,    /* a roll-up has ended; whether it changed the item is not known */
+    ENTRY_CHECKING, /* the watcher reads it */
+    ENTRY_BUILDING, /* the builder has it */
+    ENTRY_STATES,
+};
+
+struct entry {
+    int64_t item_id;
+    struct recommended_list *list; /* NULL: none yet */
+    enum entry_state state;
+    bool changed;         /* ENTRY_BUILDING: was written meanwhile */
+    int64_t due_ms;       /* ENTRY_LATER */
+    int64_t built_ms;     /* of the list */
+    int64_t change_ms;    /* announcements up to here are in the list, or queued */
+    struct entry *next;   /* in its bucket */
+    struct entry *before; /* in the list of its state */
+    struct entry *after;
+    struct entry *newer; /* by last use, among those with remarks or among those without */
+    struct entry *older;
+};
+
+struct entry_list {
+    struct entry *first;
+    struct entry *last;
+    size_t count;
+};
+
+struct use_list {
+    struct entry *newest;
+    struct entry *oldest;
+    size_t count;
+};
+
+struct recommended {
+    struct recommended_config config;
+    pthread_mutex_t lock; /* of everything below, of entries, and of the place of a list */
+    struct entry_list states[ENTRY_STATES];
+    struct use_list items; /* that have remarks */
+    struct use_list empty;
+    size_t waiting; /* entries without a list */
+    size_t bytes;
+    bool new_first; /* the next build is a first one, if any waits */
+    bool has_state;
+    struct recommended_state state;
+    bool lost;
+    int64_t seen_ms;
+    size_t written_count;
+    int64_t written[RECOMMENDED_WRITTEN_MAX];
+    struct entry *buckets[BUCKETS];
+};
+
+static bool weights_equal(const struct rank_weights *a, const struct rank_weights *b)
+{
+    return a->votes == b->votes && a->score == b->score && a->age == b->age;
+}
+
+static size_t list_bytes(size_t count)
+{
+    return sizeof(struct recommended_list) + count * sizeof(int64_t);
+}
+
+struct recommended_list *recommended_list_new(int64_t item_id,
+                                              const struct recommended_state *state,
+                                              const int64_t *ids, size_t count)
+{
+    struct recommended_list *list = malloc(list_bytes(count));
+
+    if (!list)
+        return NULL;
+    atomic_init(&list->holders, 1);
+    list->item_id = item_id;
+    list->window = state->finished;
+    list->weights = state->weights;
+    list->count = count;
+    if (count > 0)
+        memcpy(list->ids, ids, count * sizeof(ids[0]));
+    list->version = hash_bytes(HASH_START, list->ids, count * sizeof(ids[0]));
+    return list;
+}
+
+void recommended_list_hold(struct recommended_list *list)
+{
+    atomic_fetch_add(&list->holders, 1);
+}
+
+void recommended_list_release(struct recommended_list *list)
+{
+    if (list && atomic_fetch_sub(&list->holders, 1) == 1)
+        free(list);
+}
+
+enum rc recommended_open(struct recommended **out, const struct recommended_config *config,
+                         int64_t now_ms, struct err *err)
+{
+    struct recommended *lists = calloc(1, sizeof(*lists));
+
+    assert(config->stale_ms >= config->silent_ms);
+    *out = lists;
+    if (!lists)
+        return err_fail(err, RC_FATAL, 0, "no memory for recommended lists");
+    lists->config = *config;
+    lists->seen_ms = now_ms;
+    pthread_mutex_init(&lists->lock, NULL);
+    return RC_OK;
+}
+
+static struct entry **find_place(struct recommended *lists, int64_t item_id)
+{
+    uint64_t hash = hash_bytes(HASH_START, &item_id, sizeof(item_id));
+    struct entry **at = &lists->buckets[hash % BUCKETS];
+
+    while (*at && (*at)->item_id != item_id)
+        at = &(*at)->next;
+    return at;
+}
+
+static void leave_state(struct recommended *lists, struct entry *entry)
+{
+    struct entry_list *list = &lists->states[entry->state];
+
+    *(entry->before ? &entry->before->after : &list->first) = entry->after;
+    *(entry->after ? &entry->after->before : &list->last) = entry->before;
+    list->count--;
+}
+
+static void join_state(struct recommended *lists, struct entry *entry, enum entry_state state)
+{
+    struct entry_list *list = &lists->states[state];
+
+    entry->state = state;
+    entry->after = NULL;
+    entry->before = list->last;
+    *(list->last ? &list->last->after : &list->first) = entry;
+    list->last = entry;
+    list->count++;
+}
+
+static void change_state(struct recommended *lists, struct entry *entry, enum entry_state state)
+{
+    leave_state(lists, entry);
+    join_state(lists, entry, state);
+}
+
+static void move_all(struct recommended *lists, enum entry_state from, enum entry_state to)
+{
+    while (lists->states[from].first)
+        change_state(lists, lists->states[from].first, to);
+}
+
+static struct use_list *find_uses(struct recommended *lists, const struct entry *entry)
+{
+    return entry->list->count > 0 ? &lists->items : &lists->empty;
+}
+
+static void unlink_use(struct recommended *lists, struct entry *entry)
+{
+    struct use_list *uses = find_uses(lists, entry);
+
+    *(entry->newer ? &entry->newer->older : &uses->newest) = entry->older;
+    *(entry->older ? &entry->older->newer : &uses->oldest) = entry->newer;
+    uses->count--;
+}
+
+static void link_use(struct recommended *lists, struct entry *entry)
+{
+    struct use_list *uses = find_uses(lists, entry);
+
+    entry->newer = NULL;
+    entry->older = uses->newest;
+    *(uses->newest ? &uses->newest->newer : &uses->oldest) = entry;
+    uses->newest = entry;
+    uses->count++;
+}
+
+static void show_size(const struct recommended *lists)
+{
+    const struct entry_list *states = lists->states;
+
+    metric_set(&serve_recommended_items, (int64_t)lists->items.count);
+    metric_set(&serve_recommended_empty, (int64_t)lists->empty.count);
+    metric_set(&serve_recommended_bytes, (int64_t)lists->bytes);
+    metric_set(
+        &serve_recommended_queued,
+        (int64_t)(states[ENTRY_NEW].count + states[ENTRY_AGAIN].count + states[ENTRY_LATER].count));
+}
+
+/* Removes the list of an entry, whose hold the caller takes over. */
+static struct recommended_list *take_list(struct recommended *lists, struct entry *entry)
+{
+    struct recommended_list *list = entry->list;
+
+    if (!list) {
+        lists->waiting--;
+        return NULL;
+    }
+    unlink_use(lists, entry);
+    lists->bytes -= list_bytes(list->count);
+    entry->list = NULL;
+    return list;
+}
+
+static void put_list(struct recommended *lists, struct entry *entry, struct recommended_list *list)
+{
+    entry->list = list;
+    lists->bytes += list_bytes(list->count);
+    link_use(lists, entry);
+}
+
+static void remove_entry(struct recommended *lists, struct entry *entry)
+{
+    struct entry **at = find_place(lists, entry->item_id);
+
+    *at = entry->next;
+    leave_state(lists, entry);
+    recommended_list_release(take_list(lists, entry));
+    lists->bytes -= sizeof(*entry);
+    free(entry);
+}
+
+void recommended_free(struct recommended *lists)
+{
+    if (!lists)
+        return;
+    for (size_t i = 0; i < ENTRY_STATES; i++)
+        while (lists->states[i].first)
+            remove_entry(lists, lists->states[i].first);
+    pthread_mutex_destroy(&lists->lock);
+    free(lists);
+}
+
+/* Forgets the items that were used longest ago until the bounds hold; the entry stays. */
+static void forget_items(struct recommended *lists, const struct entry *kept)
+{
+    const struct recommended_config *config = &lists->config;
+
+    while (lists->items.count > config->items_max && lists->items.oldest != kept)
+        remove_entry(lists, lists->items.oldest);
+    while (lists->empty.count > config->empty_max && lists->empty.oldest != kept)
+        remove_entry(lists, lists->empty.oldest);
+    while (lists->bytes > config->bytes_max && lists->items.oldest && lists->items.oldest != kept)
+        remove_entry(lists, lists->items.oldest);
+    while (lists->bytes > config->bytes_max && lists->empty.oldest && lists->empty.oldest != kept)
+        remove_entry(lists, lists->empty.oldest);
+}
+
+/* Invariant P8: an item that is asked for has one entry, which is queued once. Returns whether the
+ * builder must be woken. Without memory, or while too many items wait, a later request tries again.
+ */
+static bool queue_first(struct recommended *lists, int64_t item_id)
+{
+    struct entry **at = find_place(lists, item_id);
+    struct entry *entry;
+
+    if (*at || lists->waiting >= RECOMMENDED_WAITING_MAX)
+        return false;
+    entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return false;
+    entry->item_id = item_id;
+    *at = entry;
+    lists->waiting++;
+    lists->bytes += sizeof(*entry);
+    join_state(lists, entry, ENTRY_NEW);
+    return true;
+}
+
+static void wake_builder(const struct recommended *lists)
+{
+    if (lists->config.wake_builder)
+        lists->config.wake_builder(lists->config.wake_ctx);
+}
+
+static void use_entry(struct recommended *lists, struct entry *entry)
+{
+    unlink_use(lists, entry);
+    link_use(lists, entry);
+}
+
+static void count_answer(enum recommended_found found, bool stale)
+{
+    metric_add(found == RECOMMENDED_AWAY       ? &serve_recommended_refused
+               : found == RECOMMENDED_BUILDING ? &serve_recommended_building
+               : stale                         ? &serve_recommended_stale
+                                               : &serve_recommended_kept,
+               1);
+}
+
+enum recommended_found recommended_find(struct recommended *lists, int64_t item_id, int64_t now_ms,
+                                        struct recommended_list **list, bool *stale)
+{
+    enum recommended_found found = RECOMMENDED_AWAY;
+    struct entry *entry;
+    bool wake = false;
+
+    *list = NULL;
+    pthread_mutex_lock(&lists->lock);
+    entry = *find_place(lists, item_id);
+    *stale = lists->lost || now_ms - lists->seen_ms > lists->config.silent_ms;
+    if (entry && entry->list) {
+        if (!*stale || now_ms - lists->seen_ms <= lists->config.stale_ms) {
+            found = RECOMMENDED_LIST;
+            *list = entry->list;
+            recommended_list_hold(*list);
+            use_entry(lists, entry);
+        }
+    } else if (!*stale) {
+        found = RECOMMENDED_BUILDING;
+        wake = queue_first(lists, item_id);
+    }
+    pthread_mutex_unlock(&lists->lock);
+    if (wake)
+        wake_builder(lists);
+    count_answer(found, *stale);
+    return found;
+}
+
+/* The list is not the one that the item should have. An item that was built shortly before waits,
+ * so that frequent writes to an item with many remarks do not keep the builder from others. */
+static void queue_again(struct recommended *lists, struct entry *entry, int64_t now_ms)
+{
+    int64_t retry_ms = lists->config.retry_ms;
+
+    switch (entry->state) {
+    case ENTRY_FRESH:
+    case ENTRY_CHECK:
+    case ENTRY_CHECKING:
+        entry->due_ms = now_ms + retry_ms;
+        change_state(lists, entry, now_ms - entry->built_ms < retry_ms ? ENTRY_LATER : ENTRY_AGAIN);
+        break;
+    case ENTRY_BUILDING:
+        entry->changed = true;
+        break;
+    case ENTRY_NEW:
+    case ENTRY_AGAIN:
+    case ENTRY_LATER:
+    case ENTRY_STATES:
+        break;
+    }
+}
+
+void recommended_written(struct recommended *lists, int64_t item_id)
+{
+    bool full;
+
+    pthread_mutex_lock(&lists->lock);
+    full = lists->written_count == RECOMMENDED_WRITTEN_MAX;
+    for (size_t i = 0; i < lists->written_count; i++) {
+        if (lists->written[i] == item_id) {
+            pthread_mutex_unlock(&lists->lock);
+            return;
+        }
+    }
+    if (!full)
+        lists->written[lists->written_count++] = item_id;
+    pthread_mutex_unlock(&lists->lock);
+    if (lists->config.wake_watcher)
+        lists->config.wake_watcher(lists->config.wake_ctx);
+}
+
+/* First builds and repeated ones take turns, so that neither waits for all of the others. */
+static struct entry *choose_entry(struct recommended *lists, int64_t now_ms)
+{
+    struct entry *later = lists->states[ENTRY_LATER].first;
+    struct entry *fresh = lists->states[ENTRY_FRESH].first;
+    struct entry *new = lists->states[ENTRY_NEW].first;
+    struct entry *again = lists->states[ENTRY_AGAIN].first;
+
+    if (later && later->due_ms <= now_ms)
+        return later;
+    lists->new_first = !lists->new_first;
+    if (new && (lists->new_first || !again))
+        return new;
+    if (again)
+        return again;
+    return fresh && fresh->built_ms + lists->config.refresh_ms <= now_ms ? fresh : NULL;
+}
+
+static int64_t compute_wait_ms(const struct recommended *lists, int64_t now_ms)
+{
+    const struct entry *later = lists->states[ENTRY_LATER].first;
+    const struct entry *fresh = lists->states[ENTRY_FRESH].first;
+    int64_t wait_ms = lists->config.refresh_ms;
+
+    if (fresh)
+        wait_ms = fresh->built_ms + lists->config.refresh_ms - now_ms;
+    if (later && later->due_ms - now_ms < wait_ms)
+        wait_ms = later->due_ms - now_ms;
+    return wait_ms > 0 ? wait_ms : 1;
+}
+
+bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_id, int64_t *wait_ms)
+{
+    struct entry *entry;
+
+    pthread_mutex_lock(&lists->lock);
+    entry = choose_entry(lists, now_ms);
+    if (entry) {
+        *item_id = entry->item_id;
+        entry->changed = false;
+        change_state(lists, entry, ENTRY_BUILDING);
+    } else {
+        *wait_ms = compute_wait_ms(lists, now_ms);
+    }
+    show_size(lists);
+    pthread_mutex_unlock(&lists->lock);
+    return entry != NULL;
+}
+
+/* What follows for an item that has a new list: the state may have changed since it was read. */
+static enum entry_state judge_built(const struct recommended *lists, const struct entry *entry)
+{
+    if (entry->changed)
+        return ENTRY_LATER;
+    if (!weights_equal(&entry->list->weights, &lists->state.weights))
+        return ENTRY_AGAIN;
+    return entry->list->window < lists->state.finished ? ENTRY_CHECK : ENTRY_FRESH;
+}
+
+void recommended_built(struct recommended *lists, struct recommended_list *list, int64_t change_ms,
+                       int64_t now_ms)
+{
+    struct recommended_list *old = list;
+    struct entry *entry;
+
+    pthread_mutex_lock(&lists->lock);
+    entry = *find_place(lists, list->item_id);
+    /* The item may have been forgotten meanwhile. */
+    if (entry) {
+        old = take_list(lists, entry);
+        put_list(lists, entry, list);
+        entry->built_ms = now_ms;
+        entry->due_ms = now_ms + lists->config.retry_ms;
+        if (change_ms > entry->change_ms)
+            entry->change_ms = change_ms;
+        change_state(lists, entry, judge_built(lists, entry));
+        forget_items(lists, entry);
+    }
+    show_size(lists);
+    pthread_mutex_unlock(&lists->lock);
+    recommended_list_release(old);
+}
+
+void recommended_failed(struct recommended *lists, int64_t item_id, int64_t now_ms)
+{
+    struct entry *entry;
+
+    pthread_mutex_lock(&lists->lock);
+    entry = *find_place(lists, item_id);
+    if (entry && entry->state == ENTRY_BUILDING) {
+        entry->due_ms = now_ms + lists->config.retry_ms;
+        change_state(lists, entry, ENTRY_LATER);
+    }
+    show_size(lists);
+    pthread_mutex_unlock(&lists->lock);
+}
+
+bool recommended_read_state(struct recommended *lists, struct recommended_state *state)
+{
+    bool has;
+
+    pthread_mutex_lock(&lists->lock);
+    has = lists->has_state && !lists->lost;
+    *state = lists->state;
+    pthread_mutex_unlock(&lists->lock);
+    return has;
+}
+
+size_t recommended_take_written(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX])
+{
+    size_t count;
+
+    pthread_mutex_lock(&lists->lock);
+    count =
+        lists->written_count < RECOMMENDED_BATCH_MAX ? lists->written_count : RECOMMENDED_BATCH_MAX;
+    memcpy(items, lists->written, count * sizeof(items[0]));
+    lists->written_count -= count;
+    memmove(lists->written, lists->written + count, lists->written_count * sizeof(items[0]));
+    pthread_mutex_unlock(&lists->lock);
+    return count;
+}
+
+void recommended_changed(struct recommended *lists, int64_t item_id, int64_t changed_ms,
+                         int64_t now_ms)
+{
+    struct entry *entry;
+
+    pthread_mutex_lock(&lists->lock);
+    entry = *find_place(lists, item_id);
+    if (entry && (changed_ms == 0 || changed_ms > entry->change_ms)) {
+        queue_again(lists, entry, now_ms);
+        if (changed_ms > 0)
+            entry->change_ms = changed_ms;
+    }
+    pthread_mutex_unlock(&lists->lock);
+    if (entry)
+        wake_builder(lists);
+}
+
+/* Returns whether the builder must be woken. */
+static bool store_state(struct recommended *lists, const struct recommended_state *state)
+{
+    bool all = lists->has_state && (!weights_equal(&lists->state.weights, &state->weights) ||
+                                    state->finished < lists->state.finished);
+    bool check = lists->has_state && state->finished != lists->state.finished;
+
+    lists->state = *state;
+    lists->has_state = true;
+    if (all) {
+        move_all(lists, ENTRY_FRESH, ENTRY_AGAIN);
+        move_all(lists, ENTRY_CHECK, ENTRY_AGAIN);
+        move_all(lists, ENTRY_CHECKING, ENTRY_AGAIN);
+    } else if (check) {
+        move_all(lists, ENTRY_FRESH, ENTRY_CHECK);
+    }
+    return all;
+}
+
+void recommended_set_state(struct recommended *lists, const struct recommended_state *state)
+{
+    bool wake;
+
+    pthread_mutex_lock(&lists->lock);
+    wake = store_state(lists, state);
+    pthread_mutex_unlock(&lists->lock);
+    if (wake)
+        wake_builder(lists);
+}
+
+void recommended_see_state(struct recommended *lists, const struct recommended_state *state)
+{
+    bool wake = false;
+
+    pthread_mutex_lock(&lists->lock);
+    if (lists->has_state && state->now_ms > lists->state.now_ms)
+        wake = store_state(lists, state);
+    pthread_mutex_unlock(&lists->lock);
+    if (wake)
+        wake_builder(lists);
+}
+
+size_t recommended_take_checks(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX])
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&lists->lock);
+    while (count < RECOMMENDED_BATCH_MAX && lists->states[ENTRY_CHECK].first) {
+        struct entry *entry = lists->states[ENTRY_CHECK].first;
+
+        items[count++] = entry->item_id;
+        change_state(lists, entry, ENTRY_CHECKING);
+    }
+    pthread_mutex_unlock(&lists->lock);
+    return count;
+}
+
+void recommended_end_checks(struct recommended *lists, const int64_t *items, const int64_t *windows,
+                            size_t count)
+{
+    bool wake = false;
+
+    pthread_mutex_lock(&lists->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct entry *entry = *find_place(lists, items[i]);
+
+        if (!entry || entry->state != ENTRY_CHECKING)
+            continue;
+        if (!windows)
+            change_state(lists, entry, ENTRY_CHECK);
+        else if (windows[i] > entry->list->window)
+            change_state(lists, entry, ENTRY_AGAIN);
+        else
+            change_state(lists, entry, ENTRY_FRESH);
+        wake = wake || entry->state == ENTRY_AGAIN;
+    }
+    show_size(lists);
+    pthread_mutex_unlock(&lists->lock);
+    if (wake)
+        wake_builder(lists);
+}
+
+void recommended_seen(struct recommended *lists, int64_t now_ms)
+{
+    pthread_mutex_lock(&lists->lock);
+    lists->seen_ms = now_ms;
+    lists->lost = false;
+    pthread_mutex_unlock(&lists->lock);
+}
+
+void recommended_lost(struct recommended *lists)
+{
+    pthread_mutex_lock(&lists->lock);
+    lists->lost = true;
+    pthread_mutex_unlock(&lists->lock);
+}
+
+size_t recommended_queued(struct recommended *lists)
+{
+    size_t count;
+
+    pthread_mutex_lock(&lists->lock);
+    count = lists->states[ENTRY_NEW].count + lists->states[ENTRY_AGAIN].count;
+    pthread_mutex_unlock(&lists->lock);
+    return count;
+}
+
+size_t recommended_bytes(struct recommended *lists)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&lists->lock);
+    bytes = lists->bytes;
+    pthread_mutex_unlock(&lists->lock);
+    return bytes;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+#include "producer/remark/recommended.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RETRY_MS 2000
+#define REFRESH_MS 3600000
+#define SILENT_MS 5000
+#define STALE_MS 60000
+#define NOW 100000
+
+static const struct recommended_config usual = {
+    .items_max = 100,
+    .empty_max = 100,
+    .bytes_max = 1 << 20,
+    .refresh_ms = REFRESH_MS,
+    .retry_ms = RETRY_MS,
+    .silent_ms = SILENT_MS,
+    .stale_ms = STALE_MS,
+};
+
+static const struct recommended_state first_state = {
+    .now_ms = 1000, .finished = 1, .started = 1, .weights = {.votes = 1}};
+
+static struct recommended *open_lists(const struct recommended_config *config)
+{
+    struct recommended *lists;
+    struct err err;
+
+    assert_int_equal(recommended_open(&lists, config, NOW, &err), RC_OK);
+    recommended_set_state(lists, &first_state);
+    recommended_seen(lists, NOW);
+    return lists;
+}
+
+/* The number of remarks in the list of an item, or -1 while it is built, or -2 without an answer.
+ */
+static int64_t find_count(struct recommended *lists, int64_t item_id, int64_t now_ms)
+{
+    struct recommended_list *list;
+    int64_t count = -1;
+    bool stale;
+
+    switch (recommended_find(lists, item_id, now_ms, &list, &stale)) {
+    case RECOMMENDED_LIST:
+        count = (int64_t)list->count;
+        assert_int_equal(list->item_id, item_id);
+        recommended_list_release(list);
+        break;
+    case RECOMMENDED_BUILDING:
+        assert_false(stale);
+        break;
+    case RECOMMENDED_AWAY:
+        count = -2;
+        break;
+    }
+    return count;
+}
+
+static int64_t take(struct recommended *lists, int64_t now_ms)
+{
+    int64_t wait_ms = 0;
+    int64_t item_id;
+
+    return recommended_take(lists, now_ms, &item_id, &wait_ms) ? item_id : -wait_ms;
+}
+
+static void end_build(struct recommended *lists, int64_t item_id, size_t count,
+                      const struct recommended_state *state, int64_t now_ms)
+{
+    int64_t ids[RECOMMENDED_MAX];
+    struct recommended_list *list;
+
+    for (size_t i = 0; i < count; i++)
+        ids[i] = item_id * 1000 + (int64_t)i;
+    list = recommended_list_new(item_id, state, ids, count);
+    assert_non_null(list);
+    recommended_built(lists, list, state->now_ms, now_ms);
+}
+
+/* An item is asked for and gets a list. */
+static void build(struct recommended *lists, int64_t item_id, size_t count, int64_t now_ms)
+{
+    assert_int_equal(find_count(lists, item_id, now_ms), -1);
+    assert_int_equal(take(lists, now_ms), item_id);
+    end_build(lists, item_id, count, &first_state, now_ms);
+    assert_int_equal(find_count(lists, item_id, now_ms), count);
+}
+
+static void an_item_is_queued_once_however_often_it_is_asked_for(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_int_equal(recommended_queued(lists), 1);
+    assert_int_equal(take(lists, NOW), 7);
+    assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_true(take(lists, NOW) < 0);
+    end_build(lists, 7, 3, &first_state, NOW);
+    assert_int_equal(find_count(lists, 7, NOW), 3);
+    assert_true(take(lists, NOW) < 0);
+    recommended_free(lists);
+}
+
+static void a_failed_build_is_tried_again_after_two_seconds(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_int_equal(take(lists, NOW), 7);
+    recommended_failed(lists, 7, NOW + 500);
+    assert_int_equal(find_count(lists, 7, NOW + 600), -1);
+    assert_int_equal(take(lists, NOW + 600), -(RETRY_MS - 100));
+    assert_true(take(lists, NOW + 500 + RETRY_MS - 1) < 0);
+    assert_int_equal(take(lists, NOW + 500 + RETRY_MS), 7);
+    recommended_free(lists);
+}
+
+static void a_failed_build_leaves_the_list_that_there_was(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    int64_t later_ms = NOW + REFRESH_MS;
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    assert_int_equal(take(lists, later_ms), 7);
+    recommended_failed(lists, 7, later_ms);
+    recommended_seen(lists, later_ms);
+    assert_int_equal(find_count(lists, 7, later_ms), 3);
+    assert_int_equal(take(lists, later_ms + RETRY_MS), 7);
+    recommended_free(lists);
+}
+
+static void a_list_is_built_again_after_an_hour(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    assert_int_equal(take(lists, NOW + 1000), -(REFRESH_MS - 1000));
+    assert_int_equal(take(lists, NOW + REFRESH_MS), 7);
+    recommended_free(lists);
+}
+
+static void a_roll_up_has_only_changed_items_built_again(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+    int64_t items[RECOMMENDED_BATCH_MAX];
+    const int64_t windows[] = {1, 2};
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    build(lists, 8, 3, NOW);
+    assert_int_equal(recommended_take_checks(lists, items), 0);
+    second.finished = second.started = 2;
+    recommended_set_state(lists, &second);
+    assert_int_equal(recommended_take_checks(lists, items), 2);
+    assert_int_equal(items[0], 7);
+    recommended_end_checks(lists, items, NULL, 2); /* the database was away */
+    assert_int_equal(recommended_take_checks(lists, items), 2);
+    recommended_end_checks(lists, items, windows, 2);
+    assert_int_equal(take(lists, NOW), 8);
+    end_build(lists, 8, 4, &second, NOW);
+    assert_true(take(lists, NOW) < 0);
+    assert_int_equal(recommended_take_checks(lists, items), 0);
+    recommended_free(lists);
+}
+
+static void new_weights_have_all_items_built_again(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    build(lists, 8, 0, NOW);
+    second.weights.score = 4;
+    second.now_ms++;
+    recommended_see_state(lists, &second); /* by a build */
+    recommended_set_state(lists, &second); /* and then by the watcher */
+    assert_int_equal(take(lists, NOW), 7);
+    end_build(lists, 7, 3, &second, NOW);
+    assert_int_equal(take(lists, NOW), 8);
+    end_build(lists, 8, 0, &second, NOW);
+    assert_true(take(lists, NOW) < 0);
+    recommended_see_state(lists, &first_state); /* an answer that came late */
+    assert_true(take(lists, NOW) < 0);
+    recommended_free(lists);
+}
+
+static void a_list_of_old_weights_is_built_again_at_once(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_int_equal(take(lists, NOW), 7);
+    second.weights.age = 1;
+    recommended_set_state(lists, &second);
+    end_build(lists, 7, 3, &first_state, NOW);
+    assert_int_equal(take(lists, NOW), 7);
+    recommended_free(lists);
+}
+
+static void a_written_item_is_built_again_but_not_at_each_write(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    recommended_changed(lists, 9, 5000, NOW);               /* without a list */
+    recommended_changed(lists, 7, first_state.now_ms, NOW); /* that is in the list */
+    assert_true(take(lists, NOW + RETRY_MS) < 0);
+    recommended_changed(lists, 7, 5000, NOW + 10000);
+    assert_int_equal(take(lists, NOW + 10000), 7);
+    recommended_changed(lists, 7, 5001, NOW + 10000); /* while it is built */
+    end_build(lists, 7, 4, &first_state, NOW + 10000);
+    assert_int_equal(take(lists, NOW + 10001), -(RETRY_MS - 1));
+    assert_int_equal(take(lists, NOW + 10000 + RETRY_MS), 7);
+    recommended_free(lists);
+}
+
+static void written_items_are_told_to_the_watcher_once(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    int64_t items[RECOMMENDED_BATCH_MAX];
+    size_t count = 0;
+    size_t taken;
+
+    (void)state;
+    recommended_written(lists, 7);
+    recommended_written(lists, 7);
+    assert_int_equal(recommended_take_written(lists, items), 1);
+    assert_int_equal(items[0], 7);
+    for (int64_t item = 1; item <= RECOMMENDED_WRITTEN_MAX + 10; item++)
+        recommended_written(lists, item);
+    while ((taken = recommended_take_written(lists, items)) > 0)
+        count += taken;
+    assert_int_equal(count, RECOMMENDED_WRITTEN_MAX);
+    recommended_free(lists);
+}
+
+static void items_that_were_used_longest_ago_are_forgotten(void **state)
+{
+    struct recommended_config config = usual;
+    struct recommended *lists;
+
+    (void)state;
+    config.items_max = 2;
+    config.empty_max = 1;
+    lists = open_lists(&config);
+    build(lists, 1, 3, NOW);
+    build(lists, 2, 3, NOW);
+    assert_int_equal(find_count(lists, 1, NOW), 3);
+    build(lists, 3, 3, NOW);
+    build(lists, 4, 0, NOW);
+    build(lists, 5, 0, NOW);
+    assert_int_equal(find_count(lists, 1, NOW), 3);
+    assert_int_equal(find_count(lists, 3, NOW), 3);
+    assert_int_equal(find_count(lists, 5, NOW), 0);
+    assert_int_equal(find_count(lists, 2, NOW), -1);
+    assert_int_equal(find_count(lists, 4, NOW), -1);
+    recommended_free(lists);
+}
+
+static void memory_stays_below_its_bound(void **state)
+{
+    struct recommended_config config = usual;
+    struct recommended *lists;
+
+    (void)state;
+    config.bytes_max = 100000;
+    lists = open_lists(&config);
+    for (int64_t item = 1; item <= 50; item++) {
+        build(lists, item, 1000, NOW);
+        assert_true(recommended_bytes(lists) <= config.bytes_max);
+    }
+    assert_int_equal(find_count(lists, 1, NOW), -1);
+    for (int64_t item = 1000; item < 3000; item++)
+        find_count(lists, item, NOW);
+    assert_int_equal(recommended_queued(lists), RECOMMENDED_WAITING_MAX);
+    recommended_free(lists);
+}
+
+static void lists_are_stale_and_then_refused_while_the_database_is_away(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    struct recommended_list *list;
+    bool stale;
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    recommended_lost(lists);
+    assert_int_equal(recommended_find(lists, 7, NOW + 1, &list, &stale), RECOMMENDED_LIST);
+    assert_true(stale);
+    recommended_list_release(list);
+    assert_int_equal(find_count(lists, 8, NOW + 1), -2);
+    assert_int_equal(find_count(lists, 7, NOW + STALE_MS), 3);
+    assert_int_equal(find_count(lists, 7, NOW + STALE_MS + 1), -2);
+    recommended_seen(lists, NOW + STALE_MS + 2);
+    assert_int_equal(find_count(lists, 7, NOW + STALE_MS + 3), 3);
+    /* A watcher that hangs is as good as a database that is away. */
+    assert_int_equal(find_count(lists, 8, NOW + STALE_MS + 3 + SILENT_MS), -2);
+    recommended_free(lists);
+}
+
+static void first_builds_and_repeated_ones_take_turns(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+    int firsts = 0;
+
+    (void)state;
+    for (int64_t item = 1; item <= 10; item++)
+        build(lists, item, 1, NOW);
+    second.weights.votes = 2;
+    recommended_set_state(lists, &second);
+    for (int64_t item = 11; item <= 20; item++)
+        find_count(lists, item, NOW);
+    for (int i = 0; i < 10; i++)
+        firsts += take(lists, NOW) > 10;
+    assert_int_equal(firsts, 5);
+    recommended_free(lists);
+}
+
+#define SWAPS 20000
+
+struct swapping {
+    struct recommended *lists;
+    atomic_bool ended;
+    atomic_int mixtures;
+};
+
+static void *read_lists(void *arg)
+{
+    struct swapping *swapping = arg;
+
+    while (!atomic_load(&swapping->ended)) {
+        struct recommended_list *list;
+        bool stale;
+
+        if (recommended_find(swapping->lists, 7, NOW, &list, &stale) != RECOMMENDED_LIST)
+            continue;
+        for (size_t i = 0; i < list->count; i++)
+            if (list->ids[i] != list->window)
+                atomic_fetch_add(&swapping->mixtures, 1);
+        recommended_list_release(list);
+    }
+    return NULL;
+}
+
+static void readers_get_whole_lists_while_they_are_replaced(void **state)
+{
+    struct swapping swapping = {.lists = open_lists(&usual)};
+    struct recommended_state seen = first_state;
+    int64_t ids[64];
+    pthread_t threads[3];
+
+    (void)state;
+    find_count(swapping.lists, 7, NOW);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_lists, &swapping), 0);
+    for (int64_t swap = 1; swap <= SWAPS; swap++) {
+        seen.finished = swap;
+        for (size_t i = 0; i < 64; i++)
+            ids[i] = swap;
+        recommended_built(swapping.lists,
+                          recommended_list_new(7, &seen, ids, 1 + (size_t)(swap % 64)), 0, NOW);
+    }
+    atomic_store(&swapping.ended, true);
+    for (size_t i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&swapping.mixtures), 0);
+    recommended_free(swapping.lists);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_item_is_queued_once_however_often_it_is_asked_for),
+        cmocka_unit_test(a_failed_build_is_tried_again_after_two_seconds),
+        cmocka_unit_test(a_failed_build_leaves_the_list_that_there_was),
+        cmocka_unit_test(a_list_is_built_again_after_an_hour),
+        cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
+        cmocka_unit_test(new_weights_have_all_items_built_again),
+        cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
+        cmocka_unit_test(a_written_item_is_built_again_but_not_at_each_write),
+        cmocka_unit_test(written_items_are_told_to_the_watcher_once),
+        cmocka_unit_test(items_that_were_used_longest_ago_are_forgotten),
+        cmocka_unit_test(memory_stays_below_its_bound),
+        cmocka_unit_test(lists_are_stale_and_then_refused_while_the_database_is_away),
+        cmocka_unit_test(first_builds_and_repeated_ones_take_turns),
+        cmocka_unit_test(readers_get_whole_lists_while_they_are_replaced),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
