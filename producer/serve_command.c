@@ -11,6 +11,9 @@
 #include "producer/lane_watch.h"
 #include "producer/producer_mysql.h"
 #include "producer/remark/page_cache.h"
+#include "producer/remark/recommended.h"
+#include "producer/remark/recommended_builder.h"
+#include "producer/remark/recommended_mysql.h"
 #include "producer/remark/remark_mysql.h"
 #include "producer/remark/remark_worker.h"
 #include "producer/remark/removal_mysql.h"
@@ -27,6 +30,8 @@
 #define BREAKER_BASE_MS 100
 #define BREAKER_CAP_MS 2000
 #define DRAIN_LOOK_MS 5
+/* A recommended list that could not be built is tried again after this time. */
+#define BUILD_RETRY_MS 2000
 /* Every worker uses the database more often than this. */
 #define SILENT_MS 5000
 
@@ -46,6 +51,17 @@ struct shard {
     struct loop task_loop;
 };
 
+/* The recommended lists and the two threads that keep them. Zeroed: api.lists is off. */
+struct ranking {
+    struct recommended *lists;
+    struct recommended_mysql *watcher_store;
+    struct recommended_watcher watcher;
+    struct loop watcher_loop;
+    struct recommended_mysql *builder_store;
+    struct recommended_builder builder;
+    struct loop builder_loop;
+};
+
 struct serve {
     struct role_env env;
     struct retry_handlers handlers; /* that check a submitted task */
@@ -56,6 +72,7 @@ struct serve {
     struct queue *tasks;
     struct queue *removals;
     struct page_cache *pages;
+    struct ranking ranking;
     bool lists; /* api.lists is on */
     struct shard *shards;
     size_t shard_count;
@@ -108,9 +125,35 @@ static void wake_remover(void *ctx, size_t shard)
         loop_wake(&serve->removal_loop);
 }
 
+static void wake_builder(void *ctx)
+{
+    struct serve *serve = ctx;
+
+    loop_wake(&serve->ranking.builder_loop);
+}
+
+static void wake_watcher(void *ctx)
+{
+    struct serve *serve = ctx;
+
+    loop_wake(&serve->ranking.watcher_loop);
+}
+
+static void announce_item(void *ctx, int64_t item_id)
+{
+    struct serve *serve = ctx;
+
+    recommended_written(serve->ranking.lists, item_id);
+}
+
 static int64_t min_ms(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static int64_t max_ms(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
 }
 
 static int64_t expire_step(void *ctx, int64_t now_ms)
@@ -309,6 +352,16 @@ static enum rc make_lane_watch(struct serve *serve, struct err *err)
                      &serve->stop, err);
 }
 
+static void close_ranking(struct ranking *ranking)
+{
+    loop_done(&ranking->builder_loop);
+    loop_done(&ranking->watcher_loop);
+    recommended_watcher_done(&ranking->watcher);
+    recommended_mysql_close(ranking->builder_store);
+    recommended_mysql_close(ranking->watcher_store);
+    recommended_free(ranking->lists);
+}
+
 static void serve_close(void *role)
 {
     struct serve *serve = role;
@@ -343,6 +396,7 @@ static void serve_close(void *role)
     queue_free(serve->reads);
     queue_free(serve->votes);
     page_cache_free(serve->pages);
+    close_ranking(&serve->ranking);
     free(serve->shards);
     stop_done(&serve->stop);
     free(serve);
@@ -355,9 +409,63 @@ static enum rc open_pages(struct serve *serve, struct err *err)
         .bytes_max = (size_t)settings->api.page_cache_bytes_max,
         .fresh_ms = settings->api.page_cache_ms,
         .stale_ms = settings->api.page_stale_ms,
+        .dropped = announce_item,
+        .dropped_ctx = serve,
     };
 
     return serve->lists ? page_cache_open(&serve->pages, &config, err) : RC_OK;
+}
+
+static enum rc open_lists(struct serve *serve, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    const struct recommended_config config = {
+        .items_max = (size_t)settings->api.recommended_items_max,
+        .empty_max = (size_t)settings->api.recommended_empty_max,
+        .bytes_max = (size_t)settings->api.recommended_bytes_max,
+        .refresh_ms = settings->api.recommended_refresh_ms,
+        .retry_ms = BUILD_RETRY_MS,
+        .silent_ms = SILENT_MS,
+        .stale_ms = max_ms(SILENT_MS, settings->api.page_stale_ms),
+        .wake_builder = wake_builder,
+        .wake_watcher = wake_watcher,
+        .wake_ctx = serve,
+    };
+
+    return recommended_open(&serve->ranking.lists, &config, os_now_ms(), err);
+}
+
+static enum rc make_ranking(struct serve *serve, struct err *err)
+{
+    const struct settings *settings = serve->env.settings;
+    struct ranking *ranking = &serve->ranking;
+    int64_t build_ms = settings->api.recommended_build_ms;
+    enum rc rc = open_lists(serve, err);
+
+    if (rc == RC_OK)
+        rc = recommended_mysql_open(&ranking->watcher_store, settings, build_ms, err);
+    if (rc == RC_OK)
+        rc = recommended_mysql_open(&ranking->builder_store, settings, build_ms, err);
+    if (rc != RC_OK)
+        return rc;
+    recommended_watcher_init(&ranking->watcher, ranking->lists,
+                             recommended_mysql_store(ranking->watcher_store));
+    recommended_builder_init(&ranking->builder, ranking->lists,
+                             recommended_mysql_store(ranking->builder_store),
+                             (size_t)settings->api.recommended_max, os_now_us, serve->env.stop);
+    rc = loop_init(&ranking->watcher_loop, "rank-watch", recommended_watcher_step,
+                   &ranking->watcher, &serve->stop, err);
+    if (rc == RC_OK)
+        rc = loop_init(&ranking->builder_loop, "rank-build", recommended_builder_step,
+                       &ranking->builder, &serve->stop, err);
+    return rc;
+}
+
+static enum rc start_ranking(struct ranking *ranking, struct err *err)
+{
+    enum rc rc = loop_start(&ranking->watcher_loop, err);
+
+    return rc == RC_OK ? loop_start(&ranking->builder_loop, err) : rc;
 }
 
 static enum rc open_parts(struct serve *serve, struct err *err)
@@ -380,6 +488,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = make_lane_watch(serve, err);
     if (rc == RC_OK && serve->lists)
         rc = make_remover(serve, err);
+    if (rc == RC_OK && serve->lists)
+        rc = make_ranking(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         rc = make_committer(serve, i, err);
         if (rc == RC_OK)
@@ -417,6 +527,8 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
 static void join_threads(struct serve *serve)
 {
     stop_request(&serve->stop);
+    if (serve->lists)
+        recommended_mysql_interrupt(serve->ranking.builder_store); /* a build may take long */
     for (size_t i = 0; i < serve->shard_count; i++) {
         struct shard *shard = &serve->shards[i];
 
@@ -436,6 +548,8 @@ static void join_threads(struct serve *serve)
     loop_join(&serve->removal_loop);
     remover_close(serve->remover);
     serve->remover = NULL;
+    loop_join(&serve->ranking.watcher_loop);
+    loop_join(&serve->ranking.builder_loop);
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);
 }
@@ -450,6 +564,7 @@ static enum rc serve_start(void *role, struct err *err)
         .remarks = serve->remarks,
         .pages = serve->pages,
         .removals = serve->removals,
+        .recommended = serve->ranking.lists,
         .tasks = serve->tasks,
         .handlers = &serve->handlers,
         .shards = serve->shard_count,
@@ -460,6 +575,8 @@ static enum rc serve_start(void *role, struct err *err)
         rc = loop_start(&serve->watch_loop, err);
     if (rc == RC_OK && serve->lists)
         rc = loop_start(&serve->removal_loop, err);
+    if (rc == RC_OK && serve->lists)
+        rc = start_ranking(&serve->ranking, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         rc = loop_start(&serve->shards[i].commit_loop, err);
         if (rc == RC_OK)
@@ -538,11 +655,6 @@ static void report_lanes(struct health *health, struct serve *serve)
 static int64_t measure_silence_ms(struct loop *loop)
 {
     return os_now_ms() - atomic_load(&loop->beat_ms);
-}
-
-static int64_t max_ms(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static void serve_health(void *role, struct health *health)

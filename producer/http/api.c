@@ -21,7 +21,7 @@ struct api {
 static void answer_no_path(struct http_request *http)
 {
     struct request_fault fault;
-    char paths[256];
+    char paths[384];
 
     api_routes_list(paths, sizeof(paths));
     request_fault_set(&fault, REQUEST_FAULT_NOT_FOUND, "there is no such path; the API has %s",

@@ -124,6 +124,24 @@ const struct api_route api_routes[] = {
     },
     {
         .method = "GET",
+        .path = "/v1/items/{id}/recommended",
+        .handle = api_get_recommended,
+        .scope = API_ROUTE_SCOPE_READ,
+        .feature = API_FEATURE_LISTS,
+        .parameters = BIT(API_START) | BIT(API_STOP) | BIT(API_VOTER_ID),
+        .operation = "listRecommended",
+        .summary = "The best remarks of an item, by their rank, with live totals",
+        .description =
+            "The list has remarks with status 1, ranked by votes as of a finished "
+            "roll-up, score and age, with the weights that tallybox rank shows. It is "
+            "replaced as a whole; pages with the same `list` are of one list. If an item "
+            "was never asked for, `building` is true and there are no remarks: ask "
+            "again. A remark that was hidden or deleted since is left out.",
+        .id = "Id",
+        .results = {{200, "RecommendedPage", "The remarks from start to before stop."}},
+    },
+    {
+        .method = "GET",
         .path = "/v1/tasks",
         .handle = api_get_tasks,
         .scope = API_ROUTE_SCOPE_FIND,
@@ -307,6 +325,8 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_SINCE] = "since",
         [API_UNTIL] = "until",
         [API_BY] = "by",
+        [API_START] = "start",
+        [API_STOP] = "stop",
     };
 
     return names[parameter];

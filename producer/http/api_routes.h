@@ -16,6 +16,7 @@
 #define API_TIME_MS_MAX INT64_C(253402300799999)
 
 struct page_cache;
+struct recommended;
 struct retry_handlers;
 
 /* What the handlers use. */
@@ -26,6 +27,7 @@ struct api_config {
     struct queue *remarks;                 /* remark_request; NULL: api.lists is off, as pages */
     struct queue *removals;                /* removal_request; NULL as remarks */
     struct page_cache *pages;              /* borrowed until the close */
+    struct recommended *recommended;       /* borrowed until the close; NULL: api.lists is off */
     struct queue *tasks;                   /* task_intake_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */
@@ -72,6 +74,8 @@ enum api_parameter {
     API_SINCE,
     API_UNTIL,
     API_BY,
+    API_START,
+    API_STOP,
     API_PARAMETERS,
 };
 
@@ -116,12 +120,14 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_remarks.c and api_write_remarks.c.
+/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_remarks.c, api_recommended.c and
+ * api_write_remarks.c.
  * They run on the HTTP server's thread and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
 void api_get_remarks(const struct api_config *config, const struct api_call *call);
+void api_get_recommended(const struct api_config *config, const struct api_call *call);
 void api_post_remarks(const struct api_config *config, const struct api_call *call);
 void api_delete_remark(const struct api_config *config, const struct api_call *call);
 void api_patch_remark(const struct api_config *config, const struct api_call *call);

@@ -171,6 +171,42 @@ static const char remark_schemas_text[] =
     "          description: The database cannot be read, and this is the page as it was read "
     "last.\n";
 
+static const char recommended_text[] =
+    "    RecommendedRemark:\n"
+    "      allOf:\n"
+    "        - $ref: \"#/components/schemas/Remark\"\n"
+    "        - type: object\n"
+    "          required: [rank]\n"
+    "          properties:\n"
+    "            rank: {type: integer, minimum: 1, maximum: 1000, description: The position in "
+    "the list.}\n"
+    "    RecommendedPage:\n"
+    "      type: object\n"
+    "      required: [remarks, count, building, list, window, totalsAgeMs, stale]\n"
+    "      properties:\n"
+    "        remarks: {type: array, maxItems: 100, "
+    "items: {$ref: \"#/components/schemas/RecommendedRemark\"}}\n"
+    "        count: {type: integer, minimum: 0, maximum: 1000, description: Remarks in the "
+    "list.}\n"
+    "        building:\n"
+    "          type: boolean\n"
+    "          description: The item was never asked for, and its list is being built; ask "
+    "again.\n"
+    "        list:\n"
+    "          type: [string, \"null\"]\n"
+    "          description: Pages with the same value are of one list; null while it is built.\n"
+    "        window:\n"
+    "          type: [integer, \"null\"]\n"
+    "          format: int64\n"
+    "          description: The roll-up whose votes ranked the list; null while it is built.\n"
+    "        totalsAgeMs:\n"
+    "          type: [integer, \"null\"]\n"
+    "          minimum: 0\n"
+    "          description: How old the totals are; null if they are those of the last roll-up.\n"
+    "        stale:\n"
+    "          type: boolean\n"
+    "          description: The database cannot be read, and the list may be old.\n";
+
 static const char task_request_text[] =
     "    Task:\n"
     "      type: object\n"
@@ -406,6 +442,11 @@ static const struct {
                    "253402300799999", "Before this time, as since."},
     [API_BY] = {"{type: string, minLength: 1, maxLength: 128}", "ann@host",
                 "Actions of this operator."},
+    [API_START] = {"{type: integer, minimum: 0, maximum: 999, default: 0}", "0",
+                   "The first position of the list that is wanted, from 0."},
+    [API_STOP] = {"{type: integer, minimum: 1, maximum: 1099}", "20",
+                  "The position behind the last one that is wanted, at most 100 after start; "
+                  "default: 20 after start."},
 };
 
 static void put_line(struct buf *out, const char *head, const char *text)
@@ -632,6 +673,7 @@ void openapi_put(struct buf *out)
     put_error_codes(out);
     buf_text_put(out, vote_schemas_text);
     buf_text_put(out, remark_schemas_text);
+    buf_text_put(out, recommended_text);
     buf_text_put(out, task_request_text);
     buf_text_put(out, operate_text);
     buf_text_put(out, audit_text);

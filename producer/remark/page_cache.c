@@ -306,6 +306,8 @@ void page_cache_drop_item(struct page_cache *cache, int64_t item_id)
         }
     }
     pthread_mutex_unlock(&cache->lock);
+    if (cache->config.dropped)
+        cache->config.dropped(cache->config.dropped_ctx, item_id);
 }
 
 void page_cache_put_totals(struct page_cache *cache, const struct remark_page *page,

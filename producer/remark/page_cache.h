@@ -19,6 +19,9 @@ struct page_cache_config {
     size_t bytes_max; /* of pages; the page used last always fits */
     int64_t fresh_ms; /* a page is read again after this time */
     int64_t stale_ms; /* and may stand in for so long after it was read; >= fresh_ms */
+    /* Called without a lock after page_cache_drop_item(); may be NULL. */
+    void (*dropped)(void *ctx, int64_t item_id);
+    void *dropped_ctx;
 };
 
 /* RC_FATAL: no memory. */

@@ -134,6 +134,32 @@ static enum rc store_read_page(void *ctx, const struct remark_query *query, rema
     return db_query_buf(store->db, &store->sql, on_page_row, &reading, err);
 }
 
+/* A remark that was hidden or deleted since the list was built is left out. */
+static enum rc store_read_listed(void *ctx, int64_t item_id, const int64_t *ids, size_t count,
+                                 remark_on_row on_row, void *row_ctx, struct err *err)
+{
+    struct remark_mysql *store = ctx;
+    struct buf *sql = &store->sql;
+    struct remark_windows windows;
+    struct page_reading reading = {.on_row = on_row, .ctx = row_ctx, .windows = &windows};
+
+    buf_reset(sql);
+    buf_text_put(sql, "SELECT 0, 0, r.id, r.item_id, r.consumer_id, r.order_id, r.score, r.status, "
+                      "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', r.gmt_create) DIV 1000, r.votes, "
+                      "r.header, r.content, r.images, r.user_name, r.user_face FROM JSON_TABLE('[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0)
+            buf_char(sql, ',');
+        buf_i64(sql, ids[i]);
+    }
+    buf_print(sql,
+              "]', '$[*]' COLUMNS (number FOR ORDINALITY, id BIGINT PATH '$')) t STRAIGHT_JOIN "
+              "remark r ON r.id = t.id WHERE r.item_id = %" PRId64
+              " AND r.status = 1 AND r.deleted_at IS NULL ORDER BY t.number",
+              item_id);
+    return db_query_buf(store->db, sql, on_page_row, &reading, err);
+}
+
 static const char *const columns[REMARK_FIELDS] = {
     [REMARK_ITEM_ID] = "item_id",     [REMARK_CONSUMER_ID] = "consumer_id",
     [REMARK_ORDER_ID] = "order_id",   [REMARK_SCORE] = "score",
@@ -277,6 +303,7 @@ enum rc remark_mysql_open(struct remark_mysql **out, const struct mysql_settings
         .ctx = store,
         .ping = store_ping,
         .read_page = store_read_page,
+        .read_listed = store_read_listed,
         .insert = store_insert,
         .update = store_update,
         .collided = store_collided,

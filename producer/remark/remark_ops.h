@@ -31,6 +31,9 @@ struct remark_row {
 enum remark_sort {
     REMARK_NEWEST, /* by id, the highest first */
     REMARK_VOTES,  /* by rolled-up votes, then by id, the highest first */
+    /* As a recommended list has them (recommended.h). The place has its version as `votes`, its
+     * roll-up as `window` and the position of the first remark as `id`. */
+    REMARK_RECOMMENDED,
 };
 
 /* Where a page begins. All fields are 0 where a comment does not say otherwise. */
@@ -93,6 +96,11 @@ struct remark_store {
      * view of the data. What on_row returns other than RC_OK ends the call. */
     enum rc (*read_page)(void *ctx, const struct remark_query *query, remark_on_row on_row,
                          void *row_ctx, struct remark_windows *windows, struct err *err);
+
+    /* Calls on_row for those of the remarks that a recommended list of the item may show, in the
+     * order of ids[]. */
+    enum rc (*read_listed)(void *ctx, int64_t item_id, const int64_t *ids, size_t count,
+                           remark_on_row on_row, void *row_ctx, struct err *err);
 
     /* Inserts a row in a transaction of its own. *id: its id, or 0: the next free one, which is
      * returned. *existed: there was a row with this id; it is unchanged, and *item_id is its item.

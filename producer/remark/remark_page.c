@@ -159,6 +159,16 @@ size_t remark_page_bytes(const struct remark_page *page)
     return sizeof(*page) + page->json.size;
 }
 
+/* The position in the list, from 1; the remarks of a page are in the order of page->listed. */
+static void put_rank(struct buf *out, const struct remark_page *page, size_t i)
+{
+    size_t place = i;
+
+    while (place < page->listed_count && page->listed[place] != page->ids[i])
+        place++;
+    put_number(out, ",\"rank\":", page->place.id + (int64_t)place + 1);
+}
+
 static void put_remark(struct buf *out, const struct remark_page *page, size_t i,
                        const struct remark_totals *totals)
 {
@@ -168,27 +178,47 @@ static void put_remark(struct buf *out, const struct remark_page *page, size_t i
     put_number(out, ",\"votes\":", totals->rows ? totals->rows[i].votes : page->votes[i]);
     if (totals->voter_id > 0 && totals->rows)
         put_number(out, ",\"voting\":", totals->rows[i].voting == 1);
+    if (page->place.sort == REMARK_RECOMMENDED)
+        put_rank(out, page, i);
     buf_char(out, '}');
+}
+
+static void put_next(struct buf *out, const struct remark_page *page)
+{
+    char cursor[REMARK_CURSOR_SIZE];
+
+    if (!page->has_next) {
+        buf_text_put(out, ",\"next\":null");
+        return;
+    }
+    remark_cursor_write(&page->next, cursor);
+    buf_print(out, ",\"next\":\"%s\"", cursor);
+}
+
+static void put_list(struct buf *out, const struct remark_list *list)
+{
+    put_number(out, ",\"count\":", (int64_t)list->count);
+    if (list->building)
+        buf_text_put(out, ",\"building\":true,\"list\":null,\"window\":null");
+    else
+        buf_print(out, ",\"building\":false,\"list\":\"%016" PRIx64 "\",\"window\":%" PRId64,
+                  list->version, list->window);
 }
 
 void remark_page_put(struct buf *out, const struct remark_page *page,
                      const struct remark_totals *totals)
 {
-    char cursor[REMARK_CURSOR_SIZE];
-
     buf_text_put(out, "{\"remarks\":[");
     for (size_t i = 0; i < page->count; i++) {
         if (i > 0)
             buf_char(out, ',');
         put_remark(out, page, i, totals);
     }
-    buf_text_put(out, "],\"next\":");
-    if (page->has_next) {
-        remark_cursor_write(&page->next, cursor);
-        buf_print(out, "\"%s\"", cursor);
-    } else {
-        buf_text_put(out, "null");
-    }
+    buf_char(out, ']');
+    if (page->place.sort == REMARK_RECOMMENDED)
+        put_list(out, &page->list);
+    else
+        put_next(out, page);
     if (totals->age_ms >= 0)
         put_number(out, ",\"totalsAgeMs\":", totals->age_ms);
     else

@@ -26,6 +26,14 @@ void remark_cursor_write(const struct remark_place *place, char cursor[REMARK_CU
 bool remark_cursor_read(const char *cursor, int64_t item_id, enum remark_sort sort,
                         struct remark_place *place);
 
+/* What an answer says of a recommended list. */
+struct remark_list {
+    bool building;    /* there is no list yet */
+    size_t count;     /* remarks in it */
+    uint64_t version; /* equal lists have equal versions */
+    int64_t window;   /* the finished roll-up that its votes are of */
+};
+
 struct remark_page {
     atomic_uint holders;
     struct remark_place place;
@@ -39,6 +47,12 @@ struct remark_page {
     struct buf json;
     struct remark_place next;
     bool has_next;
+
+    /* REMARK_RECOMMENDED: the list, and the remarks of it that the page has, unless they were
+     * removed since it was built. */
+    struct remark_list list;
+    size_t listed_count;
+    int64_t listed[REMARK_PAGE_ROWS_MAX];
 };
 
 /* An empty page with one holder, or NULL: no memory. */

@@ -57,6 +57,11 @@ enum rc remark_worker_load(const struct remark_store *store, struct remark_page 
 {
     struct remark_query query = {.place = page->place, .rows_max = page->rows_max + 1};
 
+    if (page->place.sort == REMARK_RECOMMENDED) {
+        remark_page_clear(page);
+        return store->read_listed(store->ctx, page->place.item_id, page->listed, page->listed_count,
+                                  add_row, page, err);
+    }
     for (int reads = 0; reads < READS_MAX; reads++) {
         struct remark_windows seen = {0};
         enum rc rc;

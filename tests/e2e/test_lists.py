@@ -364,7 +364,8 @@ class Writes(suite.Case):
         self.assertEqual([one["header"] for one in self.listed()], ["first"])
 
     def test_bad_input_is_named_with_its_place(self):
-        self.send("POST", "/v1/remarks", {"id": 5, "itemId": 1, "header": "kept"})
+        made = self.send("POST", "/v1/remarks", {"id": 5, "itemId": 1, "header": "kept"})
+        self.assertEqual(made, (201, {"id": 5, "existed": False}))
         good = {"itemId": 1}
         for body, code, at in (
                 ({}, "missing", "/itemId"), ([], "wrong_type", None),

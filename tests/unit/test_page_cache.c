@@ -30,7 +30,11 @@ static void on_done(struct page_waiter *waiter, struct remark_page *page)
 
 static struct page_cache *open_cache(size_t bytes_max)
 {
-    const struct page_cache_config config = {bytes_max, FRESH_MS, STALE_MS};
+    const struct page_cache_config config = {
+        .bytes_max = bytes_max,
+        .fresh_ms = FRESH_MS,
+        .stale_ms = STALE_MS,
+    };
     struct page_cache *cache;
     struct err err;
 

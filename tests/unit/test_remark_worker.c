@@ -351,7 +351,11 @@ static void write_remark(struct table *table, struct remark_write *write)
                                        .breaker_cap_ms = 1,
                                        .name = "remarks",
                                        .dep = "sink"};
-    const struct page_cache_config cache = {1 << 20, 1000, 1000};
+    const struct page_cache_config cache = {
+        .bytes_max = 1 << 20,
+        .fresh_ms = 1000,
+        .stale_ms = 1000,
+    };
     struct remark_request request = {
         .entry = {.weight = 1, .answer = on_answer, .release = on_release}, .write = write};
     struct remark_worker_config config = {
