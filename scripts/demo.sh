@@ -239,6 +239,24 @@ demo_top() {
          ORDER BY votes DESC, id LIMIT 10"
 }
 
+# The first request has the list built; the next ones get it.
+demo_recommended() {
+    local url="http://127.0.0.1:$demo_api_port/v1/items/1/recommended?stop=5"
+    local deadline=$((SECONDS + demo_wait_s)) wanted
+    step "the recommended list of the item, its first five: GET /v1/items/1/recommended?stop=5"
+    until curl -fsS -o "$demo/recommended.json" "$url" &&
+        jq -e '.building | not' "$demo/recommended.json" >/dev/null; do
+        ((SECONDS < deadline)) || fail "no recommended list after $demo_wait_s s: see $demo/serve.log"
+        sleep 0.1
+    done
+    jq -r '.remarks[] | "  \(.rank). content \(.id), \(.header): \(.votes) votes"' \
+        "$demo/recommended.json" >&2
+    wanted=$(demo_number "SELECT GROUP_CONCAT(id ORDER BY votes DESC, id DESC) FROM
+        (SELECT id, votes FROM remark ORDER BY votes DESC, id DESC LIMIT 5) best")
+    [[ $(jq -r '[.remarks[].id] | join(",")' "$demo/recommended.json") == "$wanted" ]] ||
+        fail "the order differs from that of the table: $wanted"
+}
+
 demo_where_next() {
     if ((!demo_keep)); then
         say ""
@@ -303,7 +321,7 @@ demo_main() {
     step "creating the tables"
     "$demo_bin" migrate up --config "$demo/tallybox.ini"
     zcat "$demo_votes_file" | awk -F, 'NR > 1 && !seen[$2]++ {
-        printf "INSERT INTO remark (id, item_id, header) VALUES (%d, 1, \"user %d\");\n", $2, $2}
+        printf "INSERT INTO remark (id, item_id, status, header) VALUES (%d, 1, 1, \"user %d\");\n", $2, $2}
         BEGIN {print "BEGIN;"} END {print "COMMIT;"}' | "${demo_sql[@]}" "$demo_name"
 
     step "starting serve, relay, retry, consume and rollup, each as a process of its own"
@@ -319,6 +337,7 @@ demo_main() {
         { cat "$demo/drained.txt" >&2 && fail "the votes did not arrive"; }
     "$demo_bin" rollup --once --config "$demo/tallybox.ini"
     demo_top
+    demo_recommended
     demo_compare
     demo_poison
     "$demo_bin" verify --config "$demo/tallybox.ini" --wait "$demo_wait_s" >"$demo/drained.txt" ||
