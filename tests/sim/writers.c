@@ -83,6 +83,13 @@ static size_t end_make(struct sim *sim, int64_t content)
     return sim_event_make(sim, EVENT_END, content);
 }
 
+/* The rng is asked only where tombstones are planned: the stories of other seeds stay as they were.
+ */
+static bool is_end(struct sim *sim)
+{
+    return sim->plan.ends > 0 && sim_chance(sim, sim->plan.ends);
+}
+
 /* One INSERT of several rows: their seqs are reserved before the first is written. */
 static enum rc insert(struct writer_process *writer, int64_t key, size_t count, struct err *err)
 {
@@ -100,9 +107,9 @@ static enum rc insert(struct writer_process *writer, int64_t key, size_t count, 
         if (!writer->link.session)
             return err_fail(err, RC_RETRY, 2006, "server has gone away");
         tables_insert(&writer->link, lane, seq + (int64_t)i,
-                      key > SIM_CONTENTS                ? event_make(sim, key)
-                      : sim_chance(sim, sim->plan.ends) ? end_make(sim, key)
-                                                        : vote_make(sim, key));
+                      key > SIM_CONTENTS ? event_make(sim, key)
+                      : is_end(sim)      ? end_make(sim, key)
+                                         : vote_make(sim, key));
     }
     return link_answer(&writer->link, err);
 }
