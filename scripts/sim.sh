@@ -13,7 +13,7 @@ of Kafka: many processes in one thread and in virtual time, decided by a seed. P
 and frozen, answers are lost, leaders and clocks move; then the faults end, and the promises are
 checked. See tests/sim/README.md.
 
---seeds N      the number of seeds (default: 10000; with --mutant the most that are tried)
+--seeds N      the number of seeds (default: 10000; with --mutant the most that are tried, default 60000)
 --from S       the first seed (default: 1)
                An interrupted run (SIGINT, SIGTERM) prints the command for the rest
 --preset P     the build: dev (default), or asan, with sanitizers
@@ -27,7 +27,7 @@ END
 }
 
 SIM_SEEDS='' SIM_SEED='' SIM_FROM=1 SIM_JOBS='' SIM_MUTANT='' SIM_PRESET=dev
-SIM_MUTANT_SEEDS=10000
+SIM_MUTANT_SEEDS=60000
 
 sim_number() {
     [[ ${2:-} =~ ^[0-9]{1,12}$ ]] || usage_error "$1 takes a number; see ./dev sim --help"
