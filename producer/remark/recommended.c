@@ -68,11 +68,6 @@ struct recommended {
     struct entry *buckets[BUCKETS];
 };
 
-static bool weights_equal(const struct rank_weights *a, const struct rank_weights *b)
-{
-    return a->votes == b->votes && a->score == b->score && a->age == b->age;
-}
-
 static size_t list_bytes(size_t count)
 {
     return sizeof(struct recommended_list) + count * sizeof(int64_t);
@@ -430,7 +425,7 @@ static enum entry_state judge_built(const struct recommended *lists, const struc
 {
     if (entry->changed)
         return ENTRY_LATER;
-    if (!weights_equal(&entry->list->weights, &lists->state.weights))
+    if (!rank_weights_equal(&entry->list->weights, &lists->state.weights))
         return ENTRY_AGAIN;
     return entry->list->window < lists->state.finished ? ENTRY_CHECK : ENTRY_FRESH;
 }
@@ -518,7 +513,7 @@ void recommended_changed(struct recommended *lists, int64_t item_id, int64_t cha
 /* Returns whether the builder must be woken. */
 static bool store_state(struct recommended *lists, const struct recommended_state *state)
 {
-    bool all = lists->has_state && (!weights_equal(&lists->state.weights, &state->weights) ||
+    bool all = lists->has_state && (!rank_weights_equal(&lists->state.weights, &state->weights) ||
                                     state->finished < lists->state.finished);
     bool check = lists->has_state && state->finished != lists->state.finished;
 

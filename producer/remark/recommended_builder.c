@@ -159,8 +159,7 @@ void recommended_builder_init(struct recommended_builder *builder, struct recomm
 
 static bool is_right(const struct recommended_state *with, const struct recommended_state *seen)
 {
-    return with->finished == seen->finished && with->weights.votes == seen->weights.votes &&
-           with->weights.score == seen->weights.score && with->weights.age == seen->weights.age;
+    return with->finished == seen->finished && rank_weights_equal(&with->weights, &seen->weights);
 }
 
 static enum rc build_list(struct recommended_builder *builder, int64_t item_id,

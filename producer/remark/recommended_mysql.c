@@ -380,7 +380,7 @@ enum rc rank_mysql_explain(struct recommended_mysql *store, int64_t remark_id,
         build_explain(&store->sql, remark_id, &with);
         rc = db_query_buf(store->db, &store->sql, on_explain_row, &reading, err);
         if (rc == RC_OK && explanation->state.finished == with.finished &&
-            memcmp(&explanation->state.weights, &with.weights, sizeof(with.weights)) == 0)
+            rank_weights_equal(&explanation->state.weights, &with.weights))
             return explanation->found ? find_place(store, remark_id, explanation, err) : RC_OK;
         with = explanation->state;
     }

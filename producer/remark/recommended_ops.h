@@ -33,6 +33,11 @@ struct rank_weights {
     int64_t age; /* lost with each day */
 };
 
+static inline bool rank_weights_equal(const struct rank_weights *a, const struct rank_weights *b)
+{
+    return a->votes == b->votes && a->score == b->score && a->age == b->age;
+}
+
 /* What lists depend on beside the remarks of their items. Times are those of the clock of the
  * database, in ms since 1970. */
 struct recommended_state {
