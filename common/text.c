@@ -79,6 +79,13 @@ static bool check_bytes(const void *bytes, size_t len, bool printable)
     return true;
 }
 
+bool text_is_ascii(const char *text)
+{
+    while (*text && (unsigned char)*text < 0x80)
+        text++;
+    return *text == '\0';
+}
+
 bool utf8_fits(const void *bytes, size_t len)
 {
     return check_bytes(bytes, len, false);

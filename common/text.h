@@ -18,6 +18,9 @@ size_t utf8_len(const char *text);
  * cut at the end of their room. */
 void utf8_clean(char *text);
 
+/* Returns whether the text, ended by a zero byte, has ASCII characters only. */
+bool text_is_ascii(const char *text);
+
 /* Are all of the bytes UTF-8? utf8_prints(): and none of them steers a terminal, but for the ends
  * of lines and tabs. */
 bool utf8_fits(const void *bytes, size_t len);

@@ -104,7 +104,7 @@ class Versions(SceneCase):
         self.assertEqual(numbers, sorted(numbers, reverse=True))
         for one in found:
             self.assertIn("@", one["by"])
-            self.assertLess(abs(one["atMs"] / 1000 - time.time()), 300)
+            self.assertLess(abs(one["at_ms"] / 1000 - time.time()), 300)
         # The policy and the options of the first one; the scene stays paused.
         self.change("scene", "revert", "mail", "--to", str(numbers[-1]))
         self.assertEqual(self.row(), [('{"attempts": 2}', None, 1)])

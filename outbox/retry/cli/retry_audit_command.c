@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void put_word(struct buf *out, const char *name, const char *value)
@@ -99,14 +98,8 @@ static void put_json(struct buf *out, const struct audit_entry *entry)
         (json_int_t)entry->at_ms, "by", entry->by, "via", entry->via, "action", entry->action,
         "group", entry->group, "scene", entry->scene, "what", entry->what, "why", entry->why,
         "changed", entry->changed >= 0 ? json_integer(entry->changed) : json_null());
-    char *text = object ? json_dumps(object, 0) : NULL;
 
-    if (text)
-        buf_text_put(out, text);
-    else
-        out->failed = true;
-    free(text);
-    json_decref(object);
+    task_text_put_object(out, object);
 }
 
 static void put_text(struct buf *out, const struct audit_entry *entry)

@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct group_list {
@@ -32,15 +31,9 @@ static void print_json_list(struct group_list *group_list, const struct retry_gr
                   retry_owner_name(group->owner), "enabled", group->enabled, "handlers",
                   group->handlers, "scenes", group->scenes, "topics", group->topics, "init_scene",
                   format_init(group), "description", group->description);
-    char *text = object ? json_dumps(object, 0) : NULL;
 
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
-    if (text)
-        buf_text_put(&group_list->out, text);
-    else
-        group_list->out.failed = true;
-    free(text);
-    json_decref(object);
+    task_text_put_object(&group_list->out, object);
 }
 
 static const char *format_list(const char *list)
@@ -113,13 +106,6 @@ static enum rc check_lists(const struct retry_words *words, struct err *err)
     return rc;
 }
 
-static bool is_ascii(const char *text)
-{
-    while (*text && (unsigned char)*text < 0x80)
-        text++;
-    return *text == '\0';
-}
-
 /* Reads --init-scene into text: one of the two words, or a policy that is valid. */
 static enum rc take_init_scene(struct buf *text, const char *word, struct err *err)
 {
@@ -135,7 +121,7 @@ static enum rc take_init_scene(struct buf *text, const char *word, struct err *e
     rc = retry_scene_take_policy(text, word, err);
     if (rc != RC_OK)
         return rc;
-    if (text->len >= RETRY_GROUP_INIT_SIZE || !is_ascii(buf_text(text)) ||
+    if (text->len >= RETRY_GROUP_INIT_SIZE || !text_is_ascii(buf_text(text)) ||
         strlen(buf_text(text)) != text->len)
         return err_fail(err, RC_REJECT, 0,
                         "--init-scene takes a policy of up to %d ASCII characters",

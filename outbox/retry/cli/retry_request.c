@@ -163,13 +163,6 @@ static enum rc check_group_name(const char *name, struct err *err)
     return RC_OK;
 }
 
-static bool is_ascii(const char *text)
-{
-    while (*text && (unsigned char)*text < 0x80)
-        text++;
-    return *text == '\0';
-}
-
 /* The columns of names hold ASCII, and a server refuses to compare them with other characters. Keys
  * and numbers are UTF-8. */
 static enum rc check_texts(const struct retry_words *words, struct err *err)
@@ -187,7 +180,7 @@ static enum rc check_texts(const struct retry_words *words, struct err *err)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (texts[i].text && texts[i].ascii && !is_ascii(texts[i].text))
+        if (texts[i].text && texts[i].ascii && !text_is_ascii(texts[i].text))
             return err_fail(err, RC_FATAL, 0, "--%s takes ASCII characters: no task has another",
                             texts[i].name);
         if (texts[i].text && !utf8_fits(texts[i].text, strlen(texts[i].text)))
@@ -207,7 +200,7 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
             return err_fail(err, RC_FATAL, 0, "%s takes one SCENE", name);
         request->scene = arguments[0];
         if (strlen(request->scene) > RETRY_NAME_BYTES_MAX || request->scene[0] == '\0' ||
-            !is_ascii(request->scene))
+            !text_is_ascii(request->scene))
             return err_fail(err, RC_FATAL, 0, "a scene's name has 1 to %d ASCII characters",
                             RETRY_NAME_BYTES_MAX);
         return RC_OK;

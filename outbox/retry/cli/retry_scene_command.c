@@ -16,7 +16,6 @@
 #include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WAIT_POLL_MS 100
@@ -61,14 +60,8 @@ static void make_scene_json(struct buf *out, const struct scene_row *row, const 
                   "paused", row->paused, "version", (json_int_t)row->version, "policy",
                   text_or_null(row->policy), "options", text_or_null(row->options), "fault",
                   fault[0] ? json_string(fault) : json_null());
-    char *text = object ? json_dumps(object, 0) : NULL;
 
-    if (text)
-        buf_text_put(out, text);
-    else
-        out->failed = true;
-    free(text);
-    json_decref(object);
+    task_text_put_object(out, object);
 }
 
 /* Many lines may be shown as they are, if they steer no terminal. */
@@ -202,18 +195,12 @@ static void put_version_json(struct buf *out, const struct scene_version *versio
 {
     json_t *object =
         json_pack("{s:I, s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "number",
-                  (json_int_t)version->number, "version", (json_int_t)version->version, "atMs",
+                  (json_int_t)version->number, "version", (json_int_t)version->version, "at_ms",
                   (json_int_t)version->at_ms, "by", version->by, "why", version->why, "changed",
                   changed_parts(version), "paused", version->paused, "policy",
                   text_or_null(version->policy), "options", text_or_null(version->options));
-    char *text = object ? json_dumps(object, 0) : NULL;
 
-    if (text)
-        buf_text_put(out, text);
-    else
-        out->failed = true;
-    free(text);
-    json_decref(object);
+    task_text_put_object(out, object);
 }
 
 static void put_version_text(struct versions *versions, const struct scene_version *version)

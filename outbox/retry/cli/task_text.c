@@ -232,9 +232,9 @@ static json_t *make_json_id(int64_t id)
     return id != 0 ? json_integer(id) : json_null();
 }
 
-static void put_json(struct buf *out, json_t *object, int failed)
+void task_text_put_object(struct buf *out, json_t *object)
 {
-    char *text = object && failed == 0 ? json_dumps(object, 0) : NULL;
+    char *text = object ? json_dumps(object, 0) : NULL;
 
     if (text)
         buf_text_put(out, text);
@@ -242,6 +242,12 @@ static void put_json(struct buf *out, json_t *object, int failed)
         out->failed = true;
     free(text);
     json_decref(object);
+}
+
+static void put_json(struct buf *out, json_t *object, int failed)
+{
+    out->failed = out->failed || failed != 0;
+    task_text_put_object(out, object);
 }
 
 static int put_whole_json(json_t *object, const struct retry_view *view)

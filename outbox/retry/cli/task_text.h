@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct json_t;
+
 /* Appends text as one printable line without its end. */
 void task_text_line(struct buf *out, const char *text);
 
@@ -29,6 +31,9 @@ void task_text_show(struct buf *out, const struct retry_view *view, int64_t now_
 /* Appends one attempt of a task, after a head if it is the first one. */
 void task_text_attempt(struct buf *out, const struct retry_attempt_view *attempt, bool first,
                        int64_t now_ms);
+
+/* Appends a JSON object and frees it. NULL: it could not be made, and *out is marked as failed. */
+void task_text_put_object(struct buf *out, struct json_t *object);
 
 /* Append a task or an attempt as a JSON object. whole: with the options, the parameters and the
  * result of the previous step. */
