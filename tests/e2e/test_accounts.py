@@ -27,8 +27,8 @@ SECURE = {} if suite.DATABASE == "mariadb" else {
 
 # What each account must be refused, although its role works in the same tables.
 FORBIDDEN = {
-    "serve": ["UPDATE remark SET votes = 0", "DELETE FROM remark",
-              "DELETE FROM vote_state", "SELECT * FROM outbox", "DELETE FROM outbox",
+    "serve": ["UPDATE remark SET votes = 0", "DELETE FROM deleted_content",
+              "DELETE FROM vote_tally", "SELECT * FROM outbox", "DELETE FROM outbox",
               "SELECT * FROM vote_document", "SELECT * FROM relay_lease",
               "INSERT INTO retry_task (scene, handler, origin) VALUES ('a', 'http', 'consumer')",
               "UPDATE retry_group SET owner = 'client'"],
@@ -57,7 +57,7 @@ FORBIDDEN = {
     "verify": ["UPDATE vote_document SET votes = 0", "SELECT payload FROM outbox",
                "DELETE FROM vote_state"],
     "run": ["DROP TABLE remark", "UPDATE vote_document SET votes = 0",
-            "DELETE FROM remark"],
+            "DELETE FROM deleted_content"],
 }
 
 

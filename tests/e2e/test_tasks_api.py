@@ -335,6 +335,7 @@ class Finding(TasksCase):
                               ("outbox_lanes", "SELECT"),
                               ("relay_lease", "SELECT (lane, owner, lease_until, lease_ms)"),
                               ("vote_state", "SELECT, INSERT, UPDATE"),
+                              ("deleted_content", "SELECT"),
                               ("vote_count", "SELECT, INSERT, UPDATE")):
             self.stack.sql(f"GRANT {rights} ON {table} TO '{user}'@'%'")
         serve = self.start("serve", sets={**self.on, "mysql.user": user},
