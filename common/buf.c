@@ -32,6 +32,16 @@ void buf_cut(struct buf *buf, size_t len)
         buf->len = len;
 }
 
+void buf_trim(struct buf *buf)
+{
+    char *data = buf->len < buf->size ? realloc(buf->data, buf->len + 1) : NULL;
+
+    if (!data)
+        return;
+    buf->data = data;
+    buf->size = buf->len;
+}
+
 char *buf_reserve(struct buf *buf, size_t more)
 {
     size_t limit = buf->size_max ? buf->size_max : BUF_SIZE_MAX;

@@ -29,6 +29,9 @@ void buf_reset(struct buf *buf);
 /* Cuts back to an earlier length; `failed` stays. */
 void buf_cut(struct buf *buf, size_t len);
 
+/* Gives back the memory behind the bytes that are there; without memory for a copy it stays. */
+void buf_trim(struct buf *buf);
+
 /* Reserves more bytes after len and returns their place, or NULL on failure. The caller adds the
  * number of bytes that it wrote to len. Pointers into the buf are valid until the next append. */
 char *buf_reserve(struct buf *buf, size_t more);

@@ -136,7 +136,7 @@ static void continue_page(struct http_request *http, const struct api_config *co
     call->page = page;
     call->stale = stale;
     for (size_t i = 0; i < page->count; i++)
-        call->rows[i].content_id = page->ids[i];
+        call->rows[i].content_id = page->rows[i].id;
     call->pending.request.totals.voter_id = voter_id;
     call->pending.request.totals.count = page->count;
     call->pending.request.totals.rows = call->rows;
@@ -214,7 +214,8 @@ static void set_list(struct remark_page *page, const struct recommended_list *li
         .window = list->window,
     };
     page->listed_count = left < page->rows_max ? left : page->rows_max;
-    memcpy(page->listed, list->ids + (list->count - left), page->listed_count * sizeof(int64_t));
+    for (size_t i = 0; i < page->listed_count; i++)
+        page->rows[i].listed = list->ids[list->count - left + i];
 }
 
 /* Reads the page, for this call and for the ones that wait for it. */

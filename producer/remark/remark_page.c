@@ -70,7 +70,7 @@ bool remark_cursor_read(const char *cursor, int64_t item_id, enum remark_sort so
 
 struct remark_page *remark_page_new(const struct remark_place *place, size_t rows_max)
 {
-    struct remark_page *page = calloc(1, sizeof(*page));
+    struct remark_page *page = calloc(1, sizeof(*page) + rows_max * sizeof(page->rows[0]));
 
     assert(rows_max > 0 && rows_max <= REMARK_PAGE_ROWS_MAX);
     if (!page)
@@ -143,9 +143,9 @@ enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, 
     put_row(&page->json, row);
     if (page->json.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a page of remarks");
-    page->ids[page->count] = row->id;
-    page->votes[page->count] = row->votes;
-    page->ends[page->count] = page->json.len;
+    page->rows[page->count].id = row->id;
+    page->rows[page->count].votes = row->votes;
+    page->rows[page->count].end = page->json.len;
     page->count++;
     page->next = page->place;
     page->next.after = true;
@@ -154,17 +154,22 @@ enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, 
     return RC_OK;
 }
 
-size_t remark_page_bytes(const struct remark_page *page)
+void remark_page_trim(struct remark_page *page)
 {
-    return sizeof(*page) + page->json.size;
+    buf_trim(&page->json);
 }
 
-/* The position in the list, from 1; the remarks of a page are in the order of page->listed. */
+size_t remark_page_bytes(const struct remark_page *page)
+{
+    return sizeof(*page) + page->rows_max * sizeof(page->rows[0]) + page->json.size;
+}
+
+/* The position in the list, from 1; the remarks of a page are in the order of the listed ones. */
 static void put_rank(struct buf *out, const struct remark_page *page, size_t i)
 {
     size_t place = i;
 
-    while (place < page->listed_count && page->listed[place] != page->ids[i])
+    while (place < page->listed_count && page->rows[place].listed != page->rows[i].id)
         place++;
     put_number(out, ",\"rank\":", page->place.id + (int64_t)place + 1);
 }
@@ -172,10 +177,10 @@ static void put_rank(struct buf *out, const struct remark_page *page, size_t i)
 static void put_remark(struct buf *out, const struct remark_page *page, size_t i,
                        const struct remark_totals *totals)
 {
-    size_t begin = i > 0 ? page->ends[i - 1] : 0;
+    size_t begin = i > 0 ? page->rows[i - 1].end : 0;
 
-    buf_put(out, page->json.data + begin, page->ends[i] - begin);
-    put_number(out, ",\"votes\":", totals->rows ? totals->rows[i].votes : page->votes[i]);
+    buf_put(out, page->json.data + begin, page->rows[i].end - begin);
+    put_number(out, ",\"votes\":", totals->rows ? totals->rows[i].votes : page->rows[i].votes);
     if (totals->voter_id > 0 && totals->rows)
         put_number(out, ",\"voting\":", totals->rows[i].voting == 1);
     if (page->place.sort == REMARK_RECOMMENDED)

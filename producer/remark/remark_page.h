@@ -34,6 +34,13 @@ struct remark_list {
     int64_t window;   /* the finished roll-up that its votes are of */
 };
 
+struct remark_page_row {
+    int64_t id;
+    int64_t votes;  /* as of the last roll-up */
+    int64_t listed; /* see listed_count */
+    size_t end;     /* of the remark in json */
+};
+
 struct remark_page {
     atomic_uint holders;
     struct remark_place place;
@@ -41,18 +48,16 @@ struct remark_page {
     bool expired; /* the cursor is older than the votes of two roll-ups; there are no remarks */
     int64_t loaded_ms;
     size_t count;
-    int64_t ids[REMARK_PAGE_ROWS_MAX];
-    int64_t votes[REMARK_PAGE_ROWS_MAX]; /* as of the last roll-up */
-    size_t ends[REMARK_PAGE_ROWS_MAX];   /* of the remarks in json */
     struct buf json;
     struct remark_place next;
     bool has_next;
 
-    /* REMARK_RECOMMENDED: the list, and the remarks of it that the page has, unless they were
-     * removed since it was built. */
+    /* REMARK_RECOMMENDED: the list, and how many of its remarks the page has: `listed` of so many
+     * rows. Those of them that were removed since the list was built are not in the page. */
     struct remark_list list;
     size_t listed_count;
-    int64_t listed[REMARK_PAGE_ROWS_MAX];
+
+    struct remark_page_row rows[]; /* rows_max */
 };
 
 /* An empty page with one holder, or NULL: no memory. */
@@ -67,6 +72,9 @@ void remark_page_clear(struct remark_page *page);
 /* Adds a remark behind the others. One more than rows_max only tells that there is a next page.
  * RC_FATAL: no memory. */
 enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, struct err *err);
+
+/* Gives back the memory that was reserved for further remarks. */
+void remark_page_trim(struct remark_page *page);
 
 /* The bytes of memory that the page takes. */
 size_t remark_page_bytes(const struct remark_page *page);

@@ -52,16 +52,25 @@ static bool choose_view(struct remark_page *page, struct remark_query *query,
     return !right;
 }
 
+static enum rc load_listed(const struct remark_store *store, struct remark_page *page,
+                           struct err *err)
+{
+    int64_t ids[REMARK_PAGE_ROWS_MAX];
+
+    for (size_t i = 0; i < page->listed_count; i++)
+        ids[i] = page->rows[i].listed;
+    remark_page_clear(page);
+    return store->read_listed(store->ctx, page->place.item_id, ids, page->listed_count, add_row,
+                              page, err);
+}
+
 enum rc remark_worker_load(const struct remark_store *store, struct remark_page *page,
                            struct err *err)
 {
     struct remark_query query = {.place = page->place, .rows_max = page->rows_max + 1};
 
-    if (page->place.sort == REMARK_RECOMMENDED) {
-        remark_page_clear(page);
-        return store->read_listed(store->ctx, page->place.item_id, page->listed, page->listed_count,
-                                  add_row, page, err);
-    }
+    if (page->place.sort == REMARK_RECOMMENDED)
+        return load_listed(store, page, err);
     for (int reads = 0; reads < READS_MAX; reads++) {
         struct remark_windows seen = {0};
         enum rc rc;
@@ -155,6 +164,8 @@ static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
 
     page->loaded_ms = worker->config.clock_ms();
     rc = remark_worker_load(worker->config.store, page, err);
+    if (rc == RC_OK)
+        remark_page_trim(page);
     *finished = rc == RC_OK;
     return wait_for_operator(rc);
 }

@@ -155,6 +155,24 @@ static void a_reset_forgives_and_keeps_the_memory(void **state)
     buf_done(&buf);
 }
 
+static void a_trimmed_buf_keeps_its_bytes_and_grows_again(void **state)
+{
+    struct buf buf = {0};
+
+    (void)state;
+    buf_trim(&buf);
+    buf_text_put(&buf, "abc");
+    buf_trim(&buf);
+    assert_int_equal(buf.size, 3);
+    buf_text_put(&buf, "def");
+    assert_string_equal(buf_text(&buf), "abcdef");
+    buf_reset(&buf);
+    buf_trim(&buf);
+    buf_text_put(&buf, "x");
+    assert_string_equal(buf_text(&buf), "x");
+    buf_done(&buf);
+}
+
 static void a_cut_never_lengthens(void **state)
 {
     struct buf buf = {0};
@@ -196,6 +214,7 @@ int main(void)
         cmocka_unit_test(an_append_beyond_the_limit_leaves_the_buf_unchanged),
         cmocka_unit_test(absurd_lengths_fail_and_do_not_overflow),
         cmocka_unit_test(a_reset_forgives_and_keeps_the_memory),
+        cmocka_unit_test(a_trimmed_buf_keeps_its_bytes_and_grows_again),
         cmocka_unit_test(a_cut_never_lengthens),
         cmocka_unit_test(reserved_space_can_be_written_to_its_end),
     };

@@ -92,7 +92,7 @@ static bool is_fresh(struct page_cache *cache, int64_t item_id, int64_t now_ms)
 
     switch (find(cache, item_id, now_ms, &waiting, &page, &load)) {
     case PAGE_FRESH:
-        assert_int_equal(page->ids[0], item_id * 10);
+        assert_int_equal(page->rows[0].id, item_id * 10);
         remark_page_release(page);
         return true;
     case PAGE_LOAD:

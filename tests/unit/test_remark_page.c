@@ -117,12 +117,35 @@ static void an_answer_has_the_remarks_their_totals_and_the_next_cursor(void **st
     remark_page_release(page);
 }
 
+/* 64 MiB of pages shall be 64 MiB of remarks. */
+static void a_trimmed_page_takes_no_more_than_its_remarks(void **state)
+{
+    const struct remark_place place = {.item_id = 7};
+    struct remark_page *page = remark_page_new(&place, 20);
+    char content[300];
+    size_t text;
+
+    (void)state;
+    assert_non_null(page);
+    memset(content, 'x', sizeof(content) - 1);
+    content[sizeof(content) - 1] = '\0';
+    for (int64_t id = 20; id > 0; id--)
+        add_remark(page, id, 1, content);
+    text = page->json.len;
+    assert_true(remark_page_bytes(page) > text + text / 4);
+    remark_page_trim(page);
+    assert_int_equal(page->json.len, text);
+    assert_true(remark_page_bytes(page) < text + text / 8);
+    remark_page_release(page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cursor_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_cursor_is_refused),
         cmocka_unit_test(an_answer_has_the_remarks_their_totals_and_the_next_cursor),
+        cmocka_unit_test(a_trimmed_page_takes_no_more_than_its_remarks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,8 +164,8 @@ static bool read_list(struct model *model, struct remark_place place, int64_t *i
             return false;
         }
         for (size_t i = 0; i < page->count; i++) {
-            ids[*count] = page->ids[i];
-            votes[(*count)++] = page->votes[i];
+            ids[*count] = page->rows[i].id;
+            votes[(*count)++] = page->rows[i].votes;
         }
         more = page->has_next;
         place = page->next;
