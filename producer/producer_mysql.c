@@ -474,59 +474,95 @@ static enum rc store_ping_totals(void *ctx, struct err *err)
 }
 
 struct totals_reading {
-    struct totals_row *rows;
+    struct totals_row **rows; /* by voter, then by content */
     size_t count;
 };
 
-/* The list is short and may name a content twice. */
+static int compare_totals(const struct totals_row *a, const struct totals_row *b)
+{
+    if (a->voter_id != b->voter_id)
+        return a->voter_id < b->voter_id ? -1 : 1;
+    return (a->content_id > b->content_id) - (a->content_id < b->content_id);
+}
+
+static int compare_totals_at(const void *a, const void *b)
+{
+    return compare_totals(*(struct totals_row *const *)a, *(struct totals_row *const *)b);
+}
+
+/* Several rows may ask for the same. */
 static enum rc on_total_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct totals_reading *reading = ctx;
-    int64_t content_id = db_column_i64(row, 0);
+    const struct totals_row found = {.voter_id = db_column_i64(row, 0),
+                                     .content_id = db_column_i64(row, 1)};
+    size_t from = 0;
+    size_t to = reading->count;
 
     (void)err;
-    for (size_t i = 0; i < reading->count; i++) {
-        if (reading->rows[i].content_id != content_id)
-            continue;
-        reading->rows[i].votes = db_column_i64(row, 1);
-        reading->rows[i].voting = db_column_i64(row, 2) == 1;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (compare_totals(reading->rows[middle], &found) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    for (; from < reading->count && compare_totals(reading->rows[from], &found) == 0; from++) {
+        reading->rows[from]->votes = db_column_i64(row, 2);
+        reading->rows[from]->voting = db_column_i64(row, 3) == 1;
     }
     return RC_OK;
 }
 
-/* One statement, so that totals and votes belong to the same moment. */
-static void build_totals_query(struct buf *sql, int64_t voter_id, const struct totals_row *rows,
-                               size_t count)
+/* The totals for one voter, or for none. */
+static void put_totals_head(struct buf *sql, int64_t voter_id)
 {
-    buf_reset(sql);
+    buf_text_put(sql, "SELECT ");
+    buf_i64(sql, voter_id);
     if (voter_id > 0) {
-        buf_text_put(sql, "SELECT c.content_id, c.votes, s.voting FROM vote_count c "
+        buf_text_put(sql, ", c.content_id, c.votes, s.voting FROM vote_count c "
                           "LEFT JOIN vote_state s ON s.voter_id = ");
         buf_i64(sql, voter_id);
         buf_text_put(sql, " AND s.content_id = c.content_id");
     } else {
-        buf_text_put(sql, "SELECT c.content_id, c.votes, 0 FROM vote_count c");
+        buf_text_put(sql, ", c.content_id, c.votes, 0 FROM vote_count c");
     }
     buf_text_put(sql, " WHERE c.content_id IN (");
+}
+
+/* One statement, so that totals and votes belong to the same moment, with a part for each voter. */
+static void build_totals_query(struct buf *sql, struct totals_row *const *rows, size_t count)
+{
+    buf_reset(sql);
     for (size_t i = 0; i < count; i++) {
-        if (i > 0)
+        const struct totals_row *before = i > 0 ? rows[i - 1] : NULL;
+
+        if (before && compare_totals(before, rows[i]) == 0)
+            continue;
+        if (before && before->voter_id == rows[i]->voter_id) {
             buf_char(sql, ',');
-        buf_i64(sql, rows[i].content_id);
+        } else {
+            if (before)
+                buf_text_put(sql, ") UNION ALL ");
+            put_totals_head(sql, rows[i]->voter_id);
+        }
+        buf_i64(sql, rows[i]->content_id);
     }
     buf_char(sql, ')');
 }
 
-static enum rc store_read_totals(void *ctx, int64_t voter_id, struct totals_row *rows, size_t count,
-                                 struct err *err)
+static enum rc store_read_totals(void *ctx, struct totals_row **rows, size_t count, struct err *err)
 {
     struct producer_mysql *store = ctx;
     struct totals_reading reading = {.rows = rows, .count = count};
 
     for (size_t i = 0; i < count; i++) {
-        rows[i].votes = 0;
-        rows[i].voting = 0;
+        rows[i]->votes = 0;
+        rows[i]->voting = 0;
     }
-    build_totals_query(&store->sql, voter_id, rows, count);
+    qsort(rows, count, sizeof(struct totals_row *), compare_totals_at);
+    build_totals_query(&store->sql, rows, count);
     return db_query_buf(store->db, &store->sql, on_total_row, &reading, err);
 }
 

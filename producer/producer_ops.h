@@ -132,9 +132,13 @@ struct vote_store {
 
 struct totals_row {
     int64_t content_id;
-    int64_t votes;  /* 0 for a content without votes */
-    uint8_t voting; /* 1: the voter of the request votes for it */
+    int64_t voter_id; /* 0: none */
+    int64_t votes;    /* 0 for a content without votes */
+    uint8_t voting;   /* 1: the voter votes for it */
 };
+
+/* Rows in one read. */
+#define TOTALS_READ_ROWS_MAX 400
 
 struct totals_store {
     void *ctx;
@@ -142,11 +146,10 @@ struct totals_store {
     /* RC_OK: the database can be read. RC_RETRY, RC_FATAL as read(). */
     enum rc (*ping)(void *ctx, struct err *err);
 
-    /* Fills votes and voting of rows[], which may name a content twice, from one view of the data.
-     * voter_id 0: voting is 0. RC_RETRY: try again later, RC_FATAL: an operator must act; the rows
-     * are undefined then. */
-    enum rc (*read)(void *ctx, int64_t voter_id, struct totals_row *rows, size_t count,
-                    struct err *err);
+    /* Fills votes and voting of the rows, which may name a content twice, from one view of the
+     * data, and puts the pointers in another order. RC_RETRY: try again later, RC_FATAL: an
+     * operator must act; the rows are undefined then. */
+    enum rc (*read)(void *ctx, struct totals_row **rows, size_t count, struct err *err);
 };
 
 /* Tasks. */

@@ -3,30 +3,53 @@
 
 #include "producer/worker.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+/* Requests in one read: a statement has a part for each voter, which the server plans by itself. */
+#define READ_REQUESTS_MAX 16
 
 struct totals_reader {
     struct totals_reader_config config;
     struct worker worker;
-    struct totals_request *request; /* NULL: none */
+    struct totals_request *requests[READ_REQUESTS_MAX]; /* of the next read */
+    size_t count;
+    struct totals_row *rows[TOTALS_READ_ROWS_MAX]; /* of all these requests */
 };
 
 static void set_request(void *ctx, struct queue_entry **entries, size_t count)
 {
     struct totals_reader *reader = ctx;
 
-    reader->request = count > 0 ? (struct totals_request *)entries[0] : NULL;
+    reader->count = count;
+    for (size_t i = 0; i < count; i++)
+        reader->requests[i] = (struct totals_request *)entries[i];
 }
 
-static enum rc read_request(void *ctx, bool *finished, struct err *err)
+static size_t gather_rows(struct totals_reader *reader)
+{
+    int64_t now_ms = reader->config.clock_ms();
+    size_t count = 0;
+
+    for (size_t i = 0; i < reader->count; i++) {
+        struct totals_request *request = reader->requests[i];
+
+        assert(count + request->count <= TOTALS_READ_ROWS_MAX);
+        request->read_ms = now_ms;
+        for (size_t k = 0; k < request->count; k++) {
+            request->rows[k].voter_id = request->voter_id;
+            reader->rows[count++] = &request->rows[k];
+        }
+    }
+    return count;
+}
+
+static enum rc read_requests(void *ctx, bool *finished, struct err *err)
 {
     struct totals_reader *reader = ctx;
     const struct totals_store *store = reader->config.store;
-    struct totals_request *request = reader->request;
-    enum rc rc;
+    enum rc rc = store->read(store->ctx, reader->rows, gather_rows(reader), err);
 
-    request->read_ms = reader->config.clock_ms();
-    rc = store->read(store->ctx, request->voter_id, request->rows, request->count, err);
     *finished = rc == RC_OK;
     return rc;
 }
@@ -41,7 +64,7 @@ static enum rc ping_database(void *ctx, struct err *err)
 /* A read without locks collides with no other transaction. */
 static const struct worker_ops ops = {
     .set = set_request,
-    .attempt = read_request,
+    .attempt = read_requests,
     .ping = ping_database,
 };
 
@@ -53,8 +76,8 @@ enum rc totals_reader_open(struct totals_reader **out, const struct totals_reade
         .name = "totals_reader",
         .queue = config->queue,
         .shard = config->shard,
-        .entries_max = 1,
-        .weight_max = TOTALS_REQUEST_CONTENTS_MAX,
+        .entries_max = READ_REQUESTS_MAX,
+        .weight_max = TOTALS_READ_ROWS_MAX,
         .ops = &ops,
         .ctx = reader,
         .rng = config->rng,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads totals, and the votes of one voter, for the API: a worker of the read queue. It reads what
- * is committed. A request belongs to the thread that makes it until it is queued. */
+/* Reads totals, and the votes of voters, for the API: a worker of the read queue. It reads what is
+ * committed, for all requests that wait in its shard at once: on MariaDB 10.11 one statement for 16
+ * pages of 20 takes the server a third of the time of 16 statements. A request belongs to the
+ * thread that makes it until it is queued. */
 #ifndef PRODUCER_REMARK_TOTALS_READER_H
 #define PRODUCER_REMARK_TOTALS_READER_H
 
@@ -9,13 +11,16 @@
 #include "producer/producer_ops.h"
 #include "producer/queue.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Contents in one request. */
 #define TOTALS_REQUEST_CONTENTS_MAX 200
+static_assert(TOTALS_REQUEST_CONTENTS_MAX <= TOTALS_READ_ROWS_MAX, "one request must fit");
 
-/* entry.weight is count. After QUEUE_DONE the rows and read_ms are filled. */
+/* entry.weight is count. The rows' voter_id is set by the reader. After QUEUE_DONE the rows and
+ * read_ms are filled. */
 struct totals_request {
     struct queue_entry entry; /* first */
     int64_t voter_id;         /* 0: totals only */

@@ -146,6 +146,48 @@ class GroupCommit(suite.Case):
         self.stack.tallybox("verify")
 
 
+class GroupRead(suite.Case):
+    """Requests for totals that wait together share a statement, and each gets its own answer."""
+
+    roles = ("serve",)
+    clients = 40
+
+    def ask(self, number):
+        """(own votes seen, own votes made) of a client; every fifth asks for no voter."""
+        voter = f"voterId={number}&" if number % 5 else ""
+        rows = self.serve.get(f"/v1/votes?{voter}contentIds=7,{number},{number + 1},7")
+        return [(row["contentId"], row["votes"], row.get("voting")) for row in rows]
+
+    def expected(self, number):
+        """Voter n voted for the contents n and 7."""
+        def row(content):
+            votes = self.clients if content == 7 else int(content <= self.clients)
+            mine = int(content in (7, number)) if number % 5 else None
+            return content, votes, mine
+
+        return [row(7), row(number), row(number + 1), row(7)]
+
+    def statements(self):
+        return int(self.stack.sql("SHOW GLOBAL STATUS LIKE 'Com_select'")[0][1])
+
+    def test_each_of_40_clients_gets_its_own_answer(self):
+        self.serve.vote(*((n, n, 1) for n in range(1, self.clients + 1)),
+                        *((n, 7, 1) for n in range(1, self.clients + 1) if n != 7))
+        blocker = suite.connect(self.stack.name, autocommit=True)
+        self.addCleanup(blocker.close)
+        with concurrent.futures.ThreadPoolExecutor(self.clients) as pool:
+            with blocker.cursor() as cursor:
+                cursor.execute("LOCK TABLES vote_count WRITE")
+                asked = [pool.submit(self.ask, n) for n in range(1, self.clients + 1)]
+                suite.wait_for("the requests to wait", lambda: self.serve.metric(
+                    "tallybox_read_queue_contents") >= 4 * (self.clients - 8))
+                before = self.statements()
+                cursor.execute("UNLOCK TABLES")
+            for number, future in enumerate(asked, 1):
+                self.assertEqual(future.result(), self.expected(number), number)
+        self.assertLess(self.statements() - before, self.clients // 2)
+
+
 class CommandLine(suite.Case):
     """`tallybox vote`."""
 

@@ -21,14 +21,13 @@ static enum rc ping_totals(void *ctx, struct err *err)
 }
 
 /* Content n has n * 10 votes, and every voter votes for the even ones. */
-static enum rc read_totals(void *ctx, int64_t voter_id, struct totals_row *rows, size_t count,
-                           struct err *err)
+static enum rc read_totals(void *ctx, struct totals_row **rows, size_t count, struct err *err)
 {
     (void)ctx;
     (void)err;
     for (size_t i = 0; i < count; i++) {
-        rows[i].votes = rows[i].content_id * 10;
-        rows[i].voting = voter_id > 0 && rows[i].content_id % 2 == 0;
+        rows[i]->votes = rows[i]->content_id * 10;
+        rows[i]->voting = rows[i]->voter_id > 0 && rows[i]->content_id % 2 == 0;
     }
     return RC_OK;
 }
