@@ -92,8 +92,9 @@ struct remark_store {
     /* RC_OK: remarks can be read. */
     enum rc (*ping)(void *ctx, struct err *err);
 
-    /* Calls on_row for the remarks of a page, in their order, and fills *windows; all of it is one
-     * view of the data. What on_row returns other than RC_OK ends the call. */
+    /* Calls on_row for the remarks of a page, in their order; REMARK_VOTES: fills *windows, too.
+     * All of it is one view of the data; the windows of a page without remarks may be later ones.
+     * What on_row returns other than RC_OK ends the call. */
     enum rc (*read_page)(void *ctx, const struct remark_query *query, remark_on_row on_row,
                          void *row_ctx, struct remark_windows *windows, struct err *err);
 

@@ -186,6 +186,7 @@ class Pages(suite.Case):
 
     def test_a_page_reads_only_its_own_rows(self):
         """Plans, by what the server reads for a page in the middle of a long list."""
+        self.roll_up()
         self.stack.sql("INSERT INTO remark (id, item_id, votes) WITH RECURSIVE n (i) AS (SELECT 1 "
                        "UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT a.i * 1000 + b.i, 1, 0 "
                        "FROM n a JOIN n b WHERE a.i <= 20")
@@ -199,12 +200,13 @@ class Pages(suite.Case):
                                    "votes_window = (SELECT finished_window + 1 FROM rollup_state)"
                                    " WHERE id % 2 = 0")
                     self.stack.sql("UPDATE rollup_state SET started_window = finished_window + 1")
-                before = self.read_rows()
+                before, tables = self.read_rows(), self.disk_tables()
                 page = self.serve.get(f"{path}&cursor={cursor}")
-                read = self.read_rows() - before
+                read, made = self.read_rows() - before, self.disk_tables() - tables
                 self.assertEqual(page["remarks"][0]["id"], 10500 - 1)
                 self.assertEqual(len(page["remarks"]), 20)
                 self.assertLess(read, 400)
+                self.assertEqual(made, 0, "temporary tables on disk, for sorting texts")
         self.stack.sql("UPDATE remark SET votes_window = 0")
         self.roll_up()
 
@@ -229,6 +231,9 @@ class Pages(suite.Case):
                     self.assertEqual({one.get("voting") for one in page["remarks"]},
                                      {1 if voter else None})
                     self.assertLess(read, bound)
+
+    def disk_tables(self):
+        return int(self.stack.sql("SHOW GLOBAL STATUS LIKE 'Created_tmp_disk_tables'")[0][1])
 
     def read_rows(self):
         return sum(int(value) for name, value in self.stack.sql(
