@@ -217,19 +217,34 @@ size_t list_count(const char *list)
     return count;
 }
 
+/* How many bytes from here on stand for themselves in JSON and are ASCII. */
+static size_t plain_run(const char *text)
+{
+    const char *at = text;
+
+    while (*at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\')
+        at++;
+    return (size_t)(at - text);
+}
+
 void json_text_put(struct buf *out, const char *text)
 {
     buf_char(out, '"');
     while (*text) {
-        unsigned char byte = (unsigned char)*text;
-        size_t len = utf8_len(text);
+        size_t len = plain_run(text);
 
+        if (len > 0) {
+            buf_put(out, text, len);
+            text += len;
+            continue;
+        }
+        len = utf8_len(text);
         if (len == 0)
             buf_char(out, '?');
-        else if (byte == '"' || byte == '\\')
-            buf_print(out, "\\%c", byte);
-        else if (byte < 0x20 || byte == 0x7f)
-            buf_print(out, "\\u%04x", (unsigned)byte);
+        else if (*text == '"' || *text == '\\')
+            buf_print(out, "\\%c", *text);
+        else if (len == 1)
+            buf_print(out, "\\u%04x", (unsigned)*text);
         else
             buf_put(out, text, len);
         text += len > 0 ? len : 1;

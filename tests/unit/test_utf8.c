@@ -83,6 +83,22 @@ static void only_utf8_without_control_characters_is_text(void **state)
     assert_false(utf8_prints("\xff", 1));
 }
 
+static void a_text_is_a_json_string_of_its_own_bytes(void **state)
+{
+    struct buf out = {0};
+
+    (void)state;
+    json_text_put(&out, "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x91\x8d, plain");
+    assert_string_equal(buf_text(&out), "\"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x91\x8d, plain\"");
+    buf_reset(&out);
+    json_text_put(&out, "a\"b\\c\n\x1b\x7f\xff\xe2\x82z");
+    assert_string_equal(buf_text(&out), "\"a\\\"b\\\\c\\u000a\\u001b\\u007f???z\"");
+    buf_reset(&out);
+    json_text_put(&out, "");
+    assert_string_equal(buf_text(&out), "\"\"");
+    buf_done(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +107,7 @@ int main(void)
         cmocka_unit_test(cleaning_keeps_text_and_its_length),
         cmocka_unit_test(cleaning_takes_out_everything_else),
         cmocka_unit_test(only_utf8_without_control_characters_is_text),
+        cmocka_unit_test(a_text_is_a_json_string_of_its_own_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
