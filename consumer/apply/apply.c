@@ -250,7 +250,7 @@ static enum rc write_dead(struct apply *apply, const struct place *place, const 
     for (size_t i = 0; rc == RC_OK && held_count > 0 && i < batch->row_count; i++) {
         const struct vote_row *row = &batch->rows[i];
 
-        if (row->offset < next_offset || row->hold == VOTE_NOT_HELD)
+        if (row->offset < next_offset || row->hold == HOLD_NONE)
             continue;
         batch_vote_view(batch, i, held_class(row), held_reason(&apply->held, row), &dead);
         rc = insert_dead(apply, place, &dead, counts, err);
@@ -390,7 +390,7 @@ static enum rc find_refused(struct apply *apply, struct batch *batch, size_t *fo
 static void clear_holds(struct batch *batch)
 {
     for (size_t i = 0; batch->whole && i < batch->row_count; i++)
-        batch->rows[i].hold = VOTE_NOT_HELD;
+        batch->rows[i].hold = HOLD_NONE;
 }
 
 /* After the database refused a batch: holds the votes that it refuses, if they are the cause, and

@@ -42,7 +42,7 @@ struct record {
 };
 
 /* Why a vote is stored in dead_record instead of the log; see held.h. */
-enum vote_hold { VOTE_NOT_HELD, VOTE_REFUSED, VOTE_BEHIND };
+enum vote_hold { HOLD_NONE, HOLD_REFUSED, HOLD_BEHIND };
 
 /* A row for vote_document, or a tombstone. */
 struct vote_row {
@@ -54,7 +54,7 @@ struct vote_row {
     bool skip;  /* do not write it: it is in the log already, or stale, or held */
     bool stale; /* skip, because it changes nothing */
     enum vote_hold hold;
-    size_t reason_at; /* of VOTE_REFUSED */
+    size_t reason_at; /* of HOLD_REFUSED */
 };
 
 /* A row of vote_tally. */

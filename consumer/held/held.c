@@ -82,7 +82,7 @@ enum rc held_read(struct held *held, const struct sink *sink, const struct place
 
 static void mark_refused(struct held *held, struct vote_row *row, const struct err *why)
 {
-    row->hold = VOTE_REFUSED;
+    row->hold = HOLD_REFUSED;
     row->reason_at = held->reasons.len;
     record_put_reason(&held->reasons, why->text);
     buf_char(&held->reasons, '\0');
@@ -138,8 +138,8 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
         /* Invariant C5: a vote that was refused just now does not pass older votes of its content
          * that are held. */
         if (is_held(held, row->event.content_id))
-            row->hold = VOTE_BEHIND;
-        else if (row->hold == VOTE_REFUSED)
+            row->hold = HOLD_BEHIND;
+        else if (row->hold == HOLD_REFUSED)
             add_content(held, row->event.content_id);
         else
             continue;
@@ -151,12 +151,12 @@ enum rc held_mark(struct held *held, struct vote_row *rows, size_t count, size_t
 
 const char *held_class(const struct vote_row *row)
 {
-    return row->hold == VOTE_REFUSED ? REASON_REFUSED : REASON_BEHIND;
+    return row->hold == HOLD_REFUSED ? REASON_REFUSED : REASON_BEHIND;
 }
 
 const char *held_reason(const struct held *held, const struct vote_row *row)
 {
-    if (row->hold == VOTE_REFUSED)
+    if (row->hold == HOLD_REFUSED)
         return held->reasons.data + row->reason_at;
     return "an older vote on its content was refused by the database and waits to be tried again";
 }

@@ -171,7 +171,7 @@ static enum rc add_row(struct batch *batch, const struct record *record, batch_h
     row->offset = record->offset;
     row->skip = false;
     row->stale = false;
-    row->hold = VOTE_NOT_HELD;
+    row->hold = HOLD_NONE;
     batch->row_count++;
     return RC_OK;
 }
