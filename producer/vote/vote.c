@@ -151,14 +151,20 @@ static bool are_counts_complete(const struct vote_engine *engine)
     return true;
 }
 
-/* A deleted content may have no row of vote_count, and none is made for it. */
+/* A deleted content may have no row of vote_count, and none is made for it: a row that was found may
+ * be removed as soon as the transaction ends. One that is still there is locked behind the others,
+ * which may deadlock with a writer and is repeated. */
 static enum rc leave_out_deleted(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
     enum rc rc = store->read_deleted(store->ctx, engine->counts, engine->count_count, err);
 
-    for (size_t i = 0; rc == RC_OK && i < engine->count_count; i++)
-        engine->counts[i].wanted &= !engine->counts[i].deleted;
+    for (size_t i = 0; rc == RC_OK && i < engine->count_count; i++) {
+        struct vote_count_row *count = &engine->counts[i];
+
+        count->wanted &= !count->deleted;
+        count->found &= !count->deleted;
+    }
     return rc;
 }
 

@@ -95,7 +95,7 @@ static enum rc fake_make_counts(void *ctx, const struct vote_count_row *counts, 
             continue;
         rc = fake_lock(&fake->session, &row->row, err);
         if (rc == RC_OK && !row->now.found)
-            write_count(fake, row, 0);
+            write_count(fake, row, counts[i].votes);
     }
     return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
@@ -208,13 +208,21 @@ static enum rc fake_append(void *ctx, const char *lane, const struct outbox_even
 
 static void settle_deletion(void *ctx, struct fake_row *row, bool commit)
 {
+    struct fake_votes *fake = ctx;
     struct fake_deletion *deletion = (struct fake_deletion *)row;
 
-    (void)ctx;
-    if (commit)
-        deletion->old = deletion->now;
-    else
+    if (!commit) {
         deletion->now = deletion->old;
+        return;
+    }
+    if (fake->on_deletion)
+        fake->on_deletion(fake->ctx, deletion);
+    deletion->old = deletion->now;
+}
+
+void fake_votes_write_deletion(struct fake_votes *fake, struct fake_deletion *deletion)
+{
+    fake_wrote(&fake->session, &deletion->row, settle_deletion, fake);
 }
 
 static enum rc fake_mark_closed(void *ctx, int64_t content_id, bool *marked, int64_t *now_ms,
@@ -224,7 +232,8 @@ static enum rc fake_mark_closed(void *ctx, int64_t content_id, bool *marked, int
     struct fake_deletion *deletion = fake->deletion_of(fake->ctx, content_id);
     enum rc rc = fake_call(&fake->session, err);
 
-    assert(rc != RC_OK || fake_owns(&fake->session, &fake->count_of(fake->ctx, content_id)->row));
+    if (rc == RC_OK && fake->on_close)
+        fake->on_close(fake->ctx, content_id);
     if (rc == RC_OK)
         rc = fake_lock(&fake->session, &deletion->row, err);
     if (rc != RC_OK)
@@ -232,7 +241,7 @@ static enum rc fake_mark_closed(void *ctx, int64_t content_id, bool *marked, int
     *marked = !deletion->now.closed;
     *now_ms = fake_now_ms(&fake->session);
     if (*marked)
-        fake_wrote(&fake->session, &deletion->row, settle_deletion, NULL);
+        fake_votes_write_deletion(fake, deletion);
     deletion->now = (struct fake_deletion_version){.found = true, .closed = true};
     return fake_answer(&fake->session, err);
 }
@@ -244,12 +253,11 @@ static enum rc fake_delete_states(void *ctx, int64_t content_id, size_t rows_max
     enum rc rc;
 
     fake->op = FAKE_VOTES_OTHER;
+    *count = 0;
     rc = fake_call(&fake->session, err);
-    assert(is_deleted(fake, content_id));
-    if (rc != RC_OK)
-        return rc;
-    *count = fake->delete_states(fake->ctx, content_id, rows_max);
-    return fake_answer(&fake->session, err);
+    if (rc == RC_OK)
+        rc = fake->delete_states(fake->ctx, content_id, rows_max, count, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
 static enum rc fake_delete_count(void *ctx, int64_t content_id, struct err *err)
@@ -259,11 +267,9 @@ static enum rc fake_delete_count(void *ctx, int64_t content_id, struct err *err)
 
     fake->op = FAKE_VOTES_OTHER;
     rc = fake_call(&fake->session, err);
-    assert(is_deleted(fake, content_id));
-    if (rc != RC_OK)
-        return rc;
-    fake->delete_count(fake->ctx, content_id);
-    return fake_answer(&fake->session, err);
+    if (rc == RC_OK)
+        rc = fake->delete_count(fake->ctx, content_id, err);
+    return rc == RC_OK ? fake_answer(&fake->session, err) : rc;
 }
 
 static bool fake_collided(void *ctx, const struct err *err)

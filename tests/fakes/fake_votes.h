@@ -60,12 +60,21 @@ struct fake_votes {
     /* The place of a row of deleted_content, which it has or will have. NULL: no content is
      * deleted, and the ops that delete are not used. */
     struct fake_deletion *(*deletion_of)(void *ctx, int64_t content_id);
-    /* Deletes at most rows_max rows of vote_state; the row of vote_count. */
-    size_t (*delete_states)(void *ctx, int64_t content_id, size_t rows_max);
-    void (*delete_count)(void *ctx, int64_t content_id);
+    /* Each of these two may be NULL. A content is about to be closed, in the open transaction; a
+     * transaction that has written the row has committed: `old` is still what it was before. */
+    void (*on_close)(void *ctx, int64_t content_id);
+    void (*on_deletion)(void *ctx, const struct fake_deletion *deletion);
+    /* Each a transaction of its own, behind fake_call(): deletes at most rows_max rows of
+     * vote_state, and tells how many; deletes the row of vote_count. */
+    enum rc (*delete_states)(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                             struct err *err);
+    enum rc (*delete_count)(void *ctx, int64_t content_id, struct err *err);
     /* May be NULL. True: the database refuses the row. */
     bool (*refuses_state)(void *ctx, const struct vote_state_row *state);
 };
+
+/* In an open transaction: writes the row, which it has locked. */
+void fake_votes_write_deletion(struct fake_votes *fake, struct fake_deletion *deletion);
 
 /* The ops of the connection, which must not move; their ctx is the struct fake_votes. */
 struct vote_store fake_votes_ops(struct fake_votes *fake);

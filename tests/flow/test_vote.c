@@ -540,6 +540,36 @@ static void a_deletion_that_comes_while_rows_are_made_leaves_none(void **state)
     assert_int_equal(fixture->fake.commits, 1);
 }
 
+static void remove_total_before_the_second_begin(struct votes_db *fake)
+{
+    struct err err;
+
+    if (fake->calls == 0)
+        return;
+    fake->before_begin = NULL;
+    assert_int_equal(fake->fake.delete_count(fake->fake.ctx, 10, &err), RC_OK);
+}
+
+/* The remover deletes the total while the engine makes the row of another content. */
+static void a_total_that_is_removed_while_rows_are_made_does_not_come_back(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    run(fixture, 0);
+    votes_db_delete(&fixture->fake, 10);
+    add(fixture, 2, 10, 1);
+    add(fixture, 1, 20, 1);
+    fixture->fake.calls = 0;
+    fixture->fake.before_begin = remove_total_before_the_second_begin;
+    run(fixture, 0);
+    assert_null(fixture->fake.before_begin);
+    expect_deleted(fixture, 0);
+    expect(fixture, 1, true, 1);
+    assert_int_equal(fixture->fake.tables->counts[0].content_id, 20);
+    assert_false(fixture->fake.tables->counts[1].old.found);
+}
+
 /* The vote was counted, and the answer says so. */
 static void a_lost_commit_before_the_deletion_is_found(void **state)
 {
@@ -658,6 +688,7 @@ int main(void)
         TEST(a_vote_on_a_deleted_content_does_not_count_and_others_do),
         TEST(a_deleted_content_without_votes_gets_no_row),
         TEST(a_deletion_that_comes_while_rows_are_made_leaves_none),
+        TEST(a_total_that_is_removed_while_rows_are_made_does_not_come_back),
         TEST(a_lost_commit_before_the_deletion_is_found),
         TEST(every_call_may_fail_once_with_deleted_contents),
         TEST(random_failures_never_lose_or_double_a_vote),

@@ -147,9 +147,9 @@ static bool is_refused(void *ctx, const struct vote_state_row *state)
 }
 
 /* As count_of(). */
-static struct fake_deletion *deletion_of(void *ctx, int64_t content_id)
+static struct fake_deletion *find_deletion(const struct votes_db *db, int64_t content_id)
 {
-    struct votes_tables *tables = ((const struct votes_db *)ctx)->tables;
+    struct votes_tables *tables = db->tables;
     size_t at = 0;
 
     while (tables->deleted[at].deletion.now.found && tables->deleted[at].content_id != content_id)
@@ -158,8 +158,29 @@ static struct fake_deletion *deletion_of(void *ctx, int64_t content_id)
     return &tables->deleted[at].deletion;
 }
 
+static struct fake_deletion *deletion_of(void *ctx, int64_t content_id)
+{
+    return find_deletion(ctx, content_id);
+}
+
+/* The lock orders the deletion among the votes of the content. */
+static void check_close(void *ctx, int64_t content_id)
+{
+    const struct votes_db *db = ctx;
+
+    assert_true(fake_owns(&db->fake.session, &count_of(ctx, content_id)->row));
+}
+
+/* Invariant P6. */
+static void check_deletion(const struct votes_db *db, int64_t content_id)
+{
+    assert_false(db->alone.open);
+    assert_true(find_deletion(db, content_id)->old.found);
+}
+
 /* The last row fills the gap. */
-static size_t delete_states(void *ctx, int64_t content_id, size_t rows_max)
+static enum rc delete_states(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                             struct err *err)
 {
     const struct votes_db *db = ctx;
     struct fake_state *states = db->tables->states;
@@ -167,7 +188,8 @@ static size_t delete_states(void *ctx, int64_t content_id, size_t rows_max)
     size_t at = 0;
     size_t end = 0;
 
-    assert_false(db->alone.open);
+    (void)err;
+    check_deletion(db, content_id);
     while (states[end].old.found)
         end++;
     while (at < end && deleted < rows_max) {
@@ -179,16 +201,18 @@ static size_t delete_states(void *ctx, int64_t content_id, size_t rows_max)
         states[end] = (struct fake_state){.row = {NULL}};
         deleted++;
     }
-    return deleted;
+    *count = deleted;
+    return RC_OK;
 }
 
-static void delete_count(void *ctx, int64_t content_id)
+static enum rc delete_count(void *ctx, int64_t content_id, struct err *err)
 {
     const struct votes_db *db = ctx;
     struct fake_count *counts = db->tables->counts;
     size_t end = 0;
 
-    assert_false(db->alone.open);
+    (void)err;
+    check_deletion(db, content_id);
     while (counts[end].old.found)
         end++;
     for (size_t at = 0; at < end; at++) {
@@ -196,8 +220,9 @@ static void delete_count(void *ctx, int64_t content_id)
             continue;
         counts[at] = counts[end - 1];
         counts[end - 1] = (struct fake_count){.content_id = 0};
-        return;
+        break;
     }
+    return RC_OK;
 }
 
 void votes_db_init(struct votes_db *db)
@@ -213,6 +238,7 @@ void votes_db_init(struct votes_db *db)
         .state_of = state_of,
         .append = append,
         .deletion_of = deletion_of,
+        .on_close = check_close,
         .delete_states = delete_states,
         .delete_count = delete_count,
         .refuses_state = is_refused,
@@ -254,7 +280,7 @@ void votes_db_change(struct votes_db *db, int64_t voter_id, int64_t content_id, 
 
 void votes_db_delete(struct votes_db *db, int64_t content_id)
 {
-    struct fake_deletion *deletion = deletion_of(db, content_id);
+    struct fake_deletion *deletion = find_deletion(db, content_id);
 
     deletion->now.found = true;
     deletion->old = deletion->now;
