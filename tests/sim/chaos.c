@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/chaos.h"
 
+#include "common/hash.h"
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/replica.h"
@@ -146,6 +147,27 @@ static void plan_fences(struct sim *sim)
     plan->leases_jump = true;
 }
 
+/* In one of five runs that could, remarks are deleted. These decisions have a rng of their own: the
+ * stories of all other seeds stay as they were. Deletions need a database that keeps what is
+ * committed, a topic that keeps the order of keys, and, unless the consumer compares votes, a log
+ * that takes all of them: a vote that is held when its content ends does not count. */
+static void plan_removals(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    uint64_t rng = sim->seed * UINT64_C(0xd1342543de82ef95) + 1;
+
+    rng_next(&rng);
+    if (rng_next(&rng) % 5 != 0 || plan->retries > 0 || plan->housekeepers > 0 || plan->main_loses)
+        return;
+    plan->serves = 1 + rng_next(&rng) % SIM_SERVES_MAX;
+    plan->applications = rng_next(&rng) % (SIM_APPLICATIONS_MAX + 1);
+    plan->remark_refused = rng_next(&rng) % 2 == 0 ? (unsigned)(rng_next(&rng) % 500) : 0;
+    plan->grows = false;
+    plan->actions &= ~(1U << CHAOS_BEHIND);
+    if (!plan->anyone)
+        plan->replayers = 0;
+}
+
 void chaos_plan(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -200,6 +222,7 @@ void chaos_plan(struct sim *sim)
         plan->actions |= 1U << CHAOS_UNLOGGED;
     }
     plan_housekeeping(sim);
+    plan_removals(sim);
 }
 
 static void tend(void *arg)

@@ -3,11 +3,13 @@
 
 #include "tests/sim/broker.h"
 #include "tests/sim/months.h"
+#include "tests/sim/removals.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/retry_queue.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/task_promises.h"
+#include "tests/sim/votes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,7 +106,7 @@ bool promises_rest(const struct sim *sim, struct waiting *waiting)
                             (long long)sim->sink->totals[content].old.seq) < 0;
     }
     waiting->key = STORY_ALL;
-    if (!months_rest(sim, waiting))
+    if (!months_rest(sim, waiting) || !removals_rest(sim, waiting))
         return false;
     return task_promises_rest(sim, waiting);
 }
@@ -228,6 +230,9 @@ static void check_topic_order(struct sim *sim, const struct broker_partition *pa
 
         if (number == BROKER_HOLE || seen[number] || event->skipped || event->undone)
             continue;
+        /* Other applications do not lock the row that orders a close. */
+        if (event->closes && sim->plan.anyone)
+            continue;
         seen[number] = true;
         if (event->order < order[event->key] && !sim->grown)
             sim_fail(sim, event->key,
@@ -292,6 +297,8 @@ static void check_totals(struct sim *sim, int64_t content)
     const struct fake_remark *remark = &sim->sink->remarks[content];
     int64_t votes = sim->plan.anyone
                         ? sim->expected_votes[content]
+                    : sim->plan.serves > 0
+                        ? removals_count_votes(sim, content)
                         : votes_count(sim, content) - months_refused_votes(sim, content);
 
     if (sim->plan.anyone && sim->grown)
@@ -334,5 +341,7 @@ void promises_check(struct sim *sim)
     }
     if (sim->plan.housekeepers > 0 && !sim->failed)
         months_check_totals(sim);
+    if (sim->plan.serves > 0 && !sim->failed)
+        removals_check(sim);
     task_promises_check(sim);
 }

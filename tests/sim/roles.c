@@ -24,6 +24,8 @@ static const struct kind kinds[] = {
     {publisher_bytes, publisher_add, SIM_PUBLISHERS_MAX, false},
     {replayer_bytes, replayer_add, SIM_REPLAYERS_MAX, false},
     {housekeeper_bytes, housekeeper_add, SIM_HOUSEKEEPERS_MAX, false},
+    {serve_bytes, serve_add, SIM_SERVES_MAX, false},
+    {application_bytes, application_add, SIM_APPLICATIONS_MAX, true},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -57,7 +59,7 @@ void roles_add(struct roles *roles, struct sim *sim)
     const size_t counts[KINDS] = {plan->relays,     plan->consumers,   plan->rollups,
                                   plan->voters,     plan->writers,     plan->retries,
                                   plan->submitters, plan->operators,   SIM_PUBLISHERS_MAX,
-                                  plan->replayers,  plan->housekeepers};
+                                  plan->replayers,  plan->housekeepers, plan->serves, plan->applications};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

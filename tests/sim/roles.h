@@ -28,6 +28,8 @@ void submitter_add(void *memory, struct sim *sim, size_t number);
 void operator_add(void *memory, struct sim *sim, size_t number);
 void replayer_add(void *memory, struct sim *sim, size_t number);
 void housekeeper_add(void *memory, struct sim *sim, size_t number);
+void serve_add(void *memory, struct sim *sim, size_t number);
+void application_add(void *memory, struct sim *sim, size_t number);
 void writer_add(void *memory, struct sim *sim, size_t number);
 
 size_t relay_bytes(void);
@@ -40,14 +42,11 @@ size_t submitter_bytes(void);
 size_t operator_bytes(void);
 size_t replayer_bytes(void);
 size_t housekeeper_bytes(void);
+size_t serve_bytes(void);
+size_t application_bytes(void);
 size_t writer_bytes(void);
 
 /* Diverted keys of all lanes that are held. */
 size_t relays_diverted_keys(const struct sim *sim);
-
-/* Forgets the votes of the run before. */
-void votes_begin_run(struct sim *sim);
-/* The votes of a content in vote_state. */
-int64_t votes_count(const struct sim *sim, int64_t content_id);
 
 #endif

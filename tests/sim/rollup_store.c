@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shared fake of the roll-up's store on a simulated connection. */
+#include "tests/sim/removals.h"
 #include "tests/sim/sink.h"
 
 static struct sim *sim_of(const struct rollup_adapter *adapter)
@@ -95,10 +96,11 @@ static void remarks_appear(struct sim *sim)
     for (int64_t content = 1; content <= SIM_CONTENTS && !sim->healed; content++) {
         struct fake_remark *remark = &sim->sink->remarks[content];
 
-        if (remark->found || !sim_chance(sim, 20))
+        if (remark->found || !sim_chance(sim, 20) || removals_was_removed(sim, content))
             continue;
         remark->found = true;
         remark->due = true;
+        removals_add_remark(sim, content);
         sim_tell(sim, "application", content, "inserts the remark of content %lld", content, 0, 0);
     }
 }

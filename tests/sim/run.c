@@ -7,6 +7,7 @@
 #include "tests/sim/group.h"
 #include "tests/sim/months.h"
 #include "tests/sim/promises.h"
+#include "tests/sim/removals.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/replica.h"
 #include "tests/sim/retry_queue.h"
@@ -14,6 +15,7 @@
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/tasks.h"
+#include "tests/sim/votes.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -36,6 +38,7 @@ struct run {
     struct task_tables tasks;
     struct replay_tables replays;
     struct months months;
+    struct removal_tables removals;
     struct roles *roles;
 };
 
@@ -58,6 +61,7 @@ struct run *run_open(void)
     run->sim.replica = replica_open();
     run->sim.replays = &run->replays;
     run->sim.months = &run->months;
+    run->sim.removals = &run->removals;
     return run;
 }
 
@@ -106,6 +110,7 @@ static void begin(struct run *run, uint64_t seed, enum sim_fault fault)
     replays_begin_run(&run->replays, sim);
     months_begin_run(&run->months, sim);
     votes_begin_run(sim);
+    removals_begin_run(&run->removals, sim);
     roles_add(run->roles, sim);
     chaos_start(sim);
 }

@@ -26,10 +26,12 @@
 #define TASK_HANDLERS 2 /* of the retry queue */
 #define SIM_REPLAYERS_MAX 2
 #define SIM_HOUSEKEEPERS_MAX 2
+#define SIM_SERVES_MAX 3 /* that remove remarks */
+#define SIM_APPLICATIONS_MAX 1
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
      SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX +           \
-     SIM_REPLAYERS_MAX + SIM_HOUSEKEEPERS_MAX)
+     SIM_REPLAYERS_MAX + SIM_HOUSEKEEPERS_MAX + SIM_SERVES_MAX + SIM_APPLICATIONS_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -93,6 +95,8 @@ struct event {
     bool judged;       /* by judge_anyone() */
     bool stale;        /* it changes nothing, and is not logged */
     bool overtaken;    /* the tally of its content ended while it was held */
+    bool closes;       /* EVENT_END: the tombstone of a content that a remover closed */
+    int64_t begin_tick; /* EVENT_VOTE of the vote engine: when its transaction had not begun */
     bool skipped;      /* by an operator, in the retry queue: it may be in no topic */
     int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
     int64_t too_old;   /* rows of dead_record with reason too_old; set by promises_check() */
@@ -110,6 +114,9 @@ struct plan {
     size_t submitters;
     size_t operators;
     size_t replayers;     /* 0: the log takes every vote */
+    size_t serves;        /* 0: nothing is deleted */
+    size_t applications;  /* that delete contents and remarks by SQL */
+    unsigned remark_refused; /* deletions of a remark that the database refuses */
     size_t housekeepers;  /* 0: the log keeps all months */
     int64_t housekeep_ms; /* interval of the rounds */
     int32_t partitions;
@@ -190,6 +197,7 @@ struct task_tables;
 struct replica;
 struct replay_tables;
 struct months;
+struct removal_tables;
 
 struct sim {
     uint64_t seed;
@@ -220,6 +228,7 @@ struct sim {
     struct replica *replica;
     struct replay_tables *replays;
     struct months *months;
+    struct removal_tables *removals;
 
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 

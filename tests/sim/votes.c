@@ -5,8 +5,10 @@
 
 #include "outbox/outbox.h"
 #include "tests/fakes/fake_votes.h"
+#include "tests/sim/removals.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
+#include "tests/sim/votes.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -24,6 +26,7 @@ static struct {
 
 struct voter_process {
     struct proc *proc;
+    int64_t begin_tick; /* before its transaction */
     size_t number;
     struct link link;
     struct fake_votes fake;
@@ -50,19 +53,26 @@ int64_t votes_count(const struct sim *sim, int64_t content_id)
     return count;
 }
 
-static struct fake_count *count_of(void *ctx, int64_t content_id)
+struct fake_count *votes_count_of(void *ctx, int64_t content_id)
 {
     (void)ctx;
     return &votes.counts[content_id];
 }
 
-static struct fake_state *state_of(void *ctx, int64_t voter_id, int64_t content_id)
+struct fake_state *votes_state_of(void *ctx, int64_t voter_id, int64_t content_id)
 {
     (void)ctx;
     return &votes.states[voter_id][content_id];
 }
 
-static size_t lane_number(const struct sim *sim, const char *name)
+static struct fake_deletion *deletion_of(void *ctx, int64_t content_id)
+{
+    const struct voter_process *voter = ctx;
+
+    return &voter->proc->sim->removals->deletions[content_id];
+}
+
+size_t votes_lane_number(const struct sim *sim, const char *name)
 {
     size_t lane = 0;
 
@@ -76,7 +86,7 @@ static void append(void *ctx, const char *lane_name, const struct outbox_event *
 {
     struct voter_process *voter = ctx;
     struct sim *sim = voter->proc->sim;
-    size_t lane = lane_number(sim, lane_name);
+    size_t lane = votes_lane_number(sim, lane_name);
     int64_t seq = tables_reserve(&voter->link, lane, count);
 
     for (size_t i = 0; i < count; i++) {
@@ -88,6 +98,7 @@ static void append(void *ctx, const char *lane_name, const struct outbox_event *
         memcpy(event->value, events[i].payload, events[i].payload_len);
         event->value[events[i].payload_len] = '\0';
         event->value_len = events[i].payload_len;
+        event->begin_tick = voter->begin_tick;
         id_format(&events[i].id, event->id);
         event->voting = strstr(event->value, "\"voting\":1") != NULL;
         sscanf(strstr(event->value, "\"occurredAt\""), "\"occurredAt\":%" SCNd64,
@@ -108,8 +119,9 @@ static void store_init(struct voter_process *voter)
 {
     voter->fake = (struct fake_votes){.session = link_session(&voter->link),
                                       .ctx = voter,
-                                      .count_of = count_of,
-                                      .state_of = state_of,
+                                      .count_of = votes_count_of,
+                                      .state_of = votes_state_of,
+                                      .deletion_of = deletion_of,
                                       .append = append};
     voter->fake.session.hooks.now_ms = read_calendar;
     voter->store = fake_votes_ops(&voter->fake);
@@ -135,6 +147,10 @@ static void check_answer(struct voter_process *voter, const struct vote_item *it
     struct sim *sim = voter->proc->sim;
     size_t number;
 
+    if (item->outcome == VOTE_DELETED && !sim->removals->deletions[item->content_id].old.found)
+        sim_fail(sim, item->content_id,
+                 "accepted: %s answered that content %lld is deleted, which it is not",
+                 voter->proc->name, (long long)item->content_id);
     if (item->outcome != VOTE_DONE || !item->has_event)
         return;
     number = sim_event_find(sim, item->event_id.bytes);
@@ -162,6 +178,7 @@ static void batch(struct voter_process *voter)
     }
     vote_batch_start(&work, voter->list, count);
     for (int tries = 0; tries < TRIES_MAX && !vote_batch_finished(&work); tries++) {
+        voter->begin_tick = sim->removals->tick;
         if (vote_engine_step(voter->engine, &work, &err) != RC_OK)
             sched_pause(&sim->sched, sim_between(sim, 5, 200));
     }
