@@ -4,6 +4,7 @@
 #include "common/hash.h"
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
+#include "tests/sim/rankings.h"
 #include "tests/sim/replica.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tasks.h"
@@ -162,6 +163,7 @@ static void plan_removals(struct sim *sim)
     plan->serves = 1 + rng_next(&rng) % SIM_SERVES_MAX;
     plan->applications = rng_next(&rng) % (SIM_APPLICATIONS_MAX + 1);
     plan->remark_refused = rng_next(&rng) % 2 == 0 ? (unsigned)(rng_next(&rng) % 500) : 0;
+    plan->rankings = rng_next(&rng) % 2 == 0;
     plan->grows = false;
     plan->actions &= ~(1U << CHAOS_BEHIND);
     if (!plan->anyone)
@@ -385,6 +387,9 @@ void chaos_heal(struct sim *sim)
     sim_tell(sim, "chaos", STORY_ALL, "ends", 0, 0, 0);
     sim->healed = true;
     sim->writing = false;
+    sim->rankings->healed_ms = sim_now(sim);
+    if (sim->plan.rankings)
+        sim->plan.slow = 0; /* processes are compared by the ms */
     for (size_t i = 0; i < sim->proc_count; i++) {
         struct proc *proc = &sim->procs[i];
 

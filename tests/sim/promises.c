@@ -3,6 +3,7 @@
 
 #include "tests/sim/broker.h"
 #include "tests/sim/months.h"
+#include "tests/sim/rankings.h"
 #include "tests/sim/removals.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/retry_queue.h"
@@ -106,7 +107,8 @@ bool promises_rest(const struct sim *sim, struct waiting *waiting)
                             (long long)sim->sink->totals[content].old.seq) < 0;
     }
     waiting->key = STORY_ALL;
-    if (!months_rest(sim, waiting) || !removals_rest(sim, waiting))
+    if (!months_rest(sim, waiting) || !removals_rest(sim, waiting) ||
+        !rankings_rest(sim, waiting))
         return false;
     return task_promises_rest(sim, waiting);
 }
@@ -328,6 +330,8 @@ static void check_ends(struct sim *sim)
 void promises_check(struct sim *sim)
 {
     count_too_old(sim);
+    if (sim->plan.serves > 0)
+        removals_check(sim);
     if (sim->plan.anyone)
         judge_anyone(sim);
     check_events(sim);
@@ -341,7 +345,5 @@ void promises_check(struct sim *sim)
     }
     if (sim->plan.housekeepers > 0 && !sim->failed)
         months_check_totals(sim);
-    if (sim->plan.serves > 0 && !sim->failed)
-        removals_check(sim);
     task_promises_check(sim);
 }

@@ -3,6 +3,7 @@
  * knows only which events and rows were committed. */
 #include "tests/sim/removals.h"
 
+#include "tests/sim/rankings.h"
 #include "tests/sim/sink.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/votes.h"
@@ -191,7 +192,7 @@ static enum rc delete_count(void *ctx, int64_t content_id, struct err *err)
 static int64_t item_of(void *ctx, int64_t id)
 {
     (void)ctx;
-    return id;
+    return rankings_item_of(id);
 }
 
 static bool is_ended(void *ctx, int64_t content_id)

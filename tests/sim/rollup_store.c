@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The shared fake of the roll-up's store on a simulated connection. */
+#include "tests/sim/rankings.h"
 #include "tests/sim/removals.h"
 #include "tests/sim/sink.h"
 
@@ -87,6 +88,7 @@ static void free_row(void *ctx)
 
     if (!adapter->fake.unfenced)
         check_lists(sim_of(adapter));
+    rankings_note(sim_of(adapter));
     link_rollback(&adapter->link);
 }
 
@@ -101,6 +103,7 @@ static void remarks_appear(struct sim *sim)
         remark->found = true;
         remark->due = true;
         removals_add_remark(sim, content);
+        rankings_note(sim);
         sim_tell(sim, "application", content, "inserts the remark of content %lld", content, 0, 0);
     }
 }

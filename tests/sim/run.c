@@ -7,6 +7,7 @@
 #include "tests/sim/group.h"
 #include "tests/sim/months.h"
 #include "tests/sim/promises.h"
+#include "tests/sim/rankings.h"
 #include "tests/sim/removals.h"
 #include "tests/sim/replays.h"
 #include "tests/sim/replica.h"
@@ -39,6 +40,7 @@ struct run {
     struct replay_tables replays;
     struct months months;
     struct removal_tables removals;
+    struct ranking_tables rankings;
     struct roles *roles;
 };
 
@@ -62,6 +64,7 @@ struct run *run_open(void)
     run->sim.replays = &run->replays;
     run->sim.months = &run->months;
     run->sim.removals = &run->removals;
+    run->sim.rankings = &run->rankings;
     return run;
 }
 
@@ -111,6 +114,7 @@ static void begin(struct run *run, uint64_t seed, enum sim_fault fault)
     months_begin_run(&run->months, sim);
     votes_begin_run(sim);
     removals_begin_run(&run->removals, sim);
+    rankings_begin_run(&run->rankings, sim);
     roles_add(run->roles, sim);
     chaos_start(sim);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of serve that deletes remarks: the remover on fakes of its stores, and clients that
- * delete and check the answers. */
+/* The parts of serve that delete remarks and keep recommended lists: the remover on fakes of its
+ * stores, and clients that delete and check the answers. */
 #include "common/loop.h"
 #include "producer/remark/remover.h"
+#include "tests/sim/rankings.h"
 #include "tests/sim/removals.h"
 #include "tests/sim/roles.h"
 
@@ -16,6 +17,8 @@ struct serve_process {
     struct proc *proc;
     size_t number;
     struct removal_adapter adapter;
+    struct page_cache *pages; /* empty: it tells the lists of a deletion */
+    struct ranking_process ranking;
     struct queue *queue;
     struct remover *remover;
     struct fiber *remover_fiber;
@@ -144,16 +147,22 @@ static void start(struct proc *proc)
         .rng = sim_rng,
         .stop = &serve->stop,
     };
+    const struct page_cache_config pages = {
+        .dropped = ranking_written, .dropped_ctx = &serve->ranking};
 
     proc_start(proc, "serve", serve->number);
     removal_adapter_init(&serve->adapter, proc);
     if (queue_open(&serve->queue, &queue, NULL) != RC_OK)
         abort(); /* no memory */
+    if (page_cache_open(&serve->pages, &pages, NULL) != RC_OK)
+        abort(); /* no memory */
     config.queue = serve->queue;
+    config.pages = serve->pages;
     if (remover_open(&serve->remover, &config, NULL) != RC_OK)
         abort(); /* no memory */
     serve->remover_fiber = proc_thread(proc, remover_thread, serve);
     proc_thread(proc, client_thread, serve);
+    ranking_start(&serve->ranking, proc);
 }
 
 static void end(struct proc *proc)
@@ -165,6 +174,8 @@ static void end(struct proc *proc)
     remover_close(serve->remover);
     queue_drop(serve->queue);
     queue_free(serve->queue);
+    page_cache_free(serve->pages);
+    ranking_end(&serve->ranking);
 }
 
 size_t serve_bytes(void)

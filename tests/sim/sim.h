@@ -116,6 +116,7 @@ struct plan {
     size_t replayers;     /* 0: the log takes every vote */
     size_t serves;        /* 0: nothing is deleted */
     size_t applications;  /* that delete contents and remarks by SQL */
+    bool rankings;           /* serve processes have recommended lists */
     unsigned remark_refused; /* deletions of a remark that the database refuses */
     size_t housekeepers;  /* 0: the log keeps all months */
     int64_t housekeep_ms; /* interval of the rounds */
@@ -198,6 +199,7 @@ struct replica;
 struct replay_tables;
 struct months;
 struct removal_tables;
+struct ranking_tables;
 
 struct sim {
     uint64_t seed;
@@ -229,6 +231,7 @@ struct sim {
     struct replay_tables *replays;
     struct months *months;
     struct removal_tables *removals;
+    struct ranking_tables *rankings;
 
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 
