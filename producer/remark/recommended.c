@@ -61,6 +61,7 @@ struct recommended {
     bool new_first; /* the next build is a first one, if any waits */
     bool has_state;
     struct recommended_state state;
+    bool state_built; /* a build has read it, and the watcher nothing since */
     bool lost;
     int64_t seen_ms;
     size_t written_count;
@@ -529,12 +530,17 @@ static bool store_state(struct recommended *lists, const struct recommended_stat
     return all;
 }
 
+/* The answer to the watcher may come after that of a build which has read a later state. It is not
+ * a sign that the roll-ups went back, with which all lists are built again. If the clock of the
+ * database was set back, the next answer tells. */
 void recommended_set_state(struct recommended *lists, const struct recommended_state *state)
 {
-    bool wake;
+    bool wake = false;
 
     pthread_mutex_lock(&lists->lock);
-    wake = store_state(lists, state);
+    if (!lists->state_built || state->now_ms > lists->state.now_ms)
+        wake = store_state(lists, state);
+    lists->state_built = false;
     pthread_mutex_unlock(&lists->lock);
     if (wake)
         wake_builder(lists);
@@ -545,8 +551,10 @@ void recommended_see_state(struct recommended *lists, const struct recommended_s
     bool wake = false;
 
     pthread_mutex_lock(&lists->lock);
-    if (lists->has_state && state->now_ms > lists->state.now_ms)
+    if (lists->has_state && state->now_ms > lists->state.now_ms) {
         wake = store_state(lists, state);
+        lists->state_built = true;
+    }
     pthread_mutex_unlock(&lists->lock);
     if (wake)
         wake_builder(lists);

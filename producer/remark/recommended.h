@@ -99,7 +99,8 @@ size_t recommended_take_written(struct recommended *lists, int64_t items[RECOMME
 void recommended_changed(struct recommended *lists, int64_t item_id, int64_t changed_ms,
                          int64_t now_ms);
 /* The state as it was read: queues all items after a change of the weights, or if the roll-ups went
- * back; after a new roll-up all items are to be checked. */
+ * back; after a new roll-up all items are to be checked. Ignored once if a build has meanwhile read
+ * a later one. */
 void recommended_set_state(struct recommended *lists, const struct recommended_state *state);
 /* Takes at most RECOMMENDED_BATCH_MAX items to check for a change; returns their number. */
 size_t recommended_take_checks(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX]);

@@ -387,6 +387,30 @@ static void readers_get_whole_lists_while_they_are_replaced(void **state)
     recommended_free(swapping.lists);
 }
 
+/* A build has read the end of a roll-up, and the answer to an earlier read of the watcher comes
+ * late: the roll-ups did not go back. */
+static void a_state_that_is_older_than_that_of_a_build_is_ignored_once(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    struct recommended_state later = first_state;
+    struct recommended_state seen;
+
+    (void)state;
+    assert_int_equal(find_count(lists, 1, NOW), -1);
+    assert_int_equal(take(lists, NOW), 1);
+    later.now_ms = 1600;
+    later.finished = later.started = 2;
+    recommended_see_state(lists, &later);
+    end_build(lists, 1, 3, &later, NOW);
+    recommended_set_state(lists, &first_state); /* was read at 1000 */
+    assert_int_equal(recommended_queued(lists), 0);
+    assert_true(recommended_read_state(lists, &seen));
+    assert_int_equal(seen.finished, 2);
+    recommended_set_state(lists, &first_state); /* read again: the clock and the roll-ups went back */
+    assert_int_equal(recommended_queued(lists), 1);
+    recommended_free(lists);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
         cmocka_unit_test(new_weights_have_all_items_built_again),
         cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
+        cmocka_unit_test(a_state_that_is_older_than_that_of_a_build_is_ignored_once),
         cmocka_unit_test(a_written_item_is_built_again_but_not_at_each_write),
         cmocka_unit_test(written_items_are_told_to_the_watcher_once),
         cmocka_unit_test(items_that_were_used_longest_ago_are_forgotten),
