@@ -26,6 +26,7 @@
  * built shortly before is told later. */
 #define SEEN_MS 1000
 #define WRITTEN_MS (SEEN_MS + RETRY_MS + 500)
+#define SLOW_MS 400
 #define REFRESHED_MS (REFRESH_MS + SEEN_MS)
 
 int64_t rankings_item_of(int64_t content)
@@ -109,7 +110,7 @@ static bool note_item(struct sim *sim, int64_t number)
 
 static int64_t seen_within_ms(const struct sim *sim, const struct ranking_item *item)
 {
-    return sim_now(sim) - item->written_ms < 2 * WRITTEN_MS ? WRITTEN_MS : SEEN_MS;
+    return sim_now(sim) - item->written_ms < RETRY_MS + SEEN_MS ? WRITTEN_MS : SEEN_MS;
 }
 
 void rankings_note(struct sim *sim)
@@ -134,6 +135,7 @@ void rankings_begin_run(struct ranking_tables *tables, struct sim *sim)
     tables->weights_count = 0;
     tables->finished = 0;
     tables->healed_ms = 0;
+    tables->quiet = sim->plan.rankings && sim_chance(sim, 500);
     for (int64_t i = 1; i <= RANKING_ITEMS; i++) {
         struct ranking_item *item = &tables->items[i];
 
@@ -250,32 +252,16 @@ static void read_state(const struct sim *sim, const struct link *link,
                                         .weights_stored = true};
 }
 
-static void note_watched(const struct ranking_process *ranking, struct ranking_entry *entry)
-{
-    if (ranking->watched_weights != entry->weights_count ||
-        ranking->watched_finished < entry->window)
-        entry->watched_apart = true;
-}
-
-/* The answer may come after that of a build which has read a later state. */
 static enum rc store_read_state(void *ctx, struct recommended_state *state, struct err *err)
 {
     struct ranking_process *ranking = watcher_of(ctx);
     const struct sim *sim = ranking->proc->sim;
     enum rc rc = link_call(&ranking->watcher_link, err);
-    int64_t weights_count = sim->rankings->weights_count;
 
     if (rc != RC_OK)
         return rc;
     read_state(sim, &ranking->watcher_link, state);
-    rc = link_answer(&ranking->watcher_link, err);
-    if (rc != RC_OK)
-        return rc;
-    ranking->watched_weights = weights_count;
-    ranking->watched_finished = state->finished;
-    for (int64_t i = 1; i <= RANKING_ITEMS; i++)
-        note_watched(ranking, &ranking->entries[i]);
-    return RC_OK;
+    return link_answer(&ranking->watcher_link, err);
 }
 
 static int64_t find_newest(const struct sim *sim, int64_t item)
@@ -297,7 +283,12 @@ static enum rc store_newest(void *ctx, const int64_t *items, size_t count, int64
 
     for (size_t i = 0; rc == RC_OK && i < count; i++)
         windows[i] = find_newest(ranking->proc->sim, items[i]);
-    return rc == RC_OK ? link_answer(&ranking->watcher_link, err) : rc;
+    if (rc == RC_OK)
+        rc = link_answer(&ranking->watcher_link, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++)
+        if (windows[i] > ranking->entries[items[i]].window)
+            ranking->entries[items[i]].told = true;
+    return rc;
 }
 
 static enum rc store_announce(void *ctx, const int64_t *items, size_t count, struct err *err)
@@ -339,7 +330,7 @@ static bool has_reason(const struct ranking_process *ranking, int64_t number)
     const struct sim *sim = ranking->proc->sim;
     const struct ranking_entry *entry = &ranking->entries[number];
 
-    return sim_now(sim) >= entry->built_ms + REFRESH_MS || entry->told || entry->watched_apart ||
+    return sim_now(sim) >= entry->built_ms + REFRESH_MS || entry->told ||
            sim->rankings->weights_count != entry->weights_count ||
            find_newest(sim, number) > entry->window ||
            sim->rankings->items[number].changed_db_ms > entry->built_db_ms - 1;
@@ -426,8 +417,17 @@ static void end_build(struct ranking_process *ranking, int64_t number, enum rc r
     entry->built_db_ms = seen->now_ms;
     entry->window = seen->finished;
     entry->weights_count = ranking->building_weights;
-    entry->watched_apart = false;
-    note_watched(ranking, entry);
+}
+
+/* A query that takes long; once the faults have ended, no two follow each other. */
+static void pause_query(struct ranking_process *ranking)
+{
+    struct sim *sim = ranking->proc->sim;
+
+    if (!sim_chance(sim, 100) || (sim->healed && sim_now(sim) - ranking->slow_ms < 2 * RETRY_MS))
+        return;
+    ranking->slow_ms = sim_now(sim);
+    sched_pause(&sim->sched, sim_between(sim, 1, sim->healed ? SLOW_MS : 1500));
 }
 
 static enum rc store_build(void *ctx, int64_t item_id, const struct recommended_state *with,
@@ -442,13 +442,13 @@ static enum rc store_build(void *ctx, int64_t item_id, const struct recommended_
     check_build(ranking, item_id);
     ranking->building = item_id;
     rc = link_call(&ranking->builder_link, err);
-    if (rc == RC_OK && sim_chance(sim, 100)) /* a query that takes long */
-        sched_pause(&sim->sched, sim_between(sim, 1, sim->healed ? 20 : 1500));
+    pause_query(ranking);
     if (rc == RC_OK) {
         rankings_note(sim);
         ranking->building_weights = sim->rankings->weights_count;
         read_state(sim, &ranking->builder_link, seen);
         *count = read_ids(sim, item_id, with, max, ids);
+        pause_query(ranking);
         rc = link_answer(&ranking->builder_link, err);
     }
     ranking->building = 0;
@@ -636,16 +636,17 @@ static void writer_thread(void *arg)
     while (!ranking->proc->stopping) {
         int64_t content = sim_between(sim, 1, SIM_CONTENTS);
 
-        sched_pause(&sim->sched, sim_between(sim, 10, 2500));
+        sched_pause(&sim->sched, sim_between(sim, 10, sim->healed ? 6000 : 2500));
         if (link_call(link, &err) != RC_OK)
             continue;
-        if (sim_chance(sim, 300)) {
+        if (sim_chance(sim, sim->healed ? 500 : 300) && !(sim->healed && sim->rankings->quiet)) {
             change_weights(sim);
             continue;
         }
         sim->rankings->scores[content] = sim_between(sim, 0, 5);
         rankings_note(sim);
-        if (link_answer(link, &err) == RC_OK && sim_chance(sim, 700))
+        if (link_answer(link, &err) == RC_OK &&
+            sim_chance(sim, sim->healed && sim->rankings->quiet ? 100 : 700))
             ranking_written(ranking, rankings_item_of(content));
     }
 }

@@ -49,6 +49,7 @@ struct ranking_tables {
     int64_t weights_count; /* changes so far */
     int64_t scores[SIM_CONTENTS + 1];
     int64_t finished;  /* the last roll-up that the model has seen */
+    bool quiet; /* without new weights, and with few writes, after that time */
     int64_t healed_ms; /* when faults ended; 0: not yet */
 };
 
@@ -59,14 +60,15 @@ struct ranking_entry {
     bool has_list;
     bool failed;    /* the last build, */
     int64_t failed_ms;
-    bool told; /* of a change, while it was built, or of a write that could not be announced */
+    /* Since the last build began: of a change while it was built, of a write that could not be
+     * announced, or of a later roll-up that wrote a remark, which may be removed since. */
+    bool told;
     size_t version; /* that its readers have seen */
     int64_t step;   /* of the builder, of the last build */
     int64_t built_ms;
     int64_t built_db_ms;
     int64_t window;
     int64_t weights_count;
-    bool watched_apart; /* the watcher has read another state since then, or before it */
 };
 
 #define RANKING_HELD_MAX 2
@@ -86,8 +88,7 @@ struct ranking_process {
     struct stop stop; /* never requested */
     struct fiber *watcher_fiber;
     struct fiber *builder_fiber;
-    int64_t watched_weights; /* weights_count as the watcher has read it */
-    int64_t watched_finished;
+    int64_t slow_ms;  /* the last slow query after the faults have ended */
     int64_t building; /* the item; 0: none */
     int64_t steps;    /* of the builder */
     int builds;     /* in this step */
