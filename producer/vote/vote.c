@@ -151,9 +151,9 @@ static bool are_counts_complete(const struct vote_engine *engine)
     return true;
 }
 
-/* A deleted content may have no row of vote_count, and none is made for it: a row that was found may
- * be removed as soon as the transaction ends. One that is still there is locked behind the others,
- * which may deadlock with a writer and is repeated. */
+/* A deleted content may have no row of vote_count, and none is made for it: a row that was found
+ * may be removed as soon as the transaction ends. One that is still there is locked behind the
+ * others, which may deadlock with a writer and is repeated. */
 static enum rc leave_out_deleted(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;

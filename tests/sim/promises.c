@@ -107,8 +107,7 @@ bool promises_rest(const struct sim *sim, struct waiting *waiting)
                             (long long)sim->sink->totals[content].old.seq) < 0;
     }
     waiting->key = STORY_ALL;
-    if (!months_rest(sim, waiting) || !removals_rest(sim, waiting) ||
-        !rankings_rest(sim, waiting))
+    if (!months_rest(sim, waiting) || !removals_rest(sim, waiting) || !rankings_rest(sim, waiting))
         return false;
     return task_promises_rest(sim, waiting);
 }
@@ -297,8 +296,7 @@ static void check_totals(struct sim *sim, int64_t content)
 {
     const struct fake_tally *total = &sim->sink->totals[content];
     const struct fake_remark *remark = &sim->sink->remarks[content];
-    int64_t votes = sim->plan.anyone
-                        ? sim->expected_votes[content]
+    int64_t votes = sim->plan.anyone ? sim->expected_votes[content]
                     : sim->plan.serves > 0
                         ? removals_count_votes(sim, content)
                         : votes_count(sim, content) - months_refused_votes(sim, content);

@@ -150,8 +150,8 @@ static void change_weights(struct sim *sim)
 {
     struct ranking_tables *tables = sim->rankings;
 
-    tables->weights = (struct rank_weights){
-        sim_between(sim, -1, 3), sim_between(sim, 0, 3), sim_between(sim, -1, 1)};
+    tables->weights = (struct rank_weights){sim_between(sim, -1, 3), sim_between(sim, 0, 3),
+                                            sim_between(sim, -1, 1)};
     tables->weights_count++;
     sim_tell(sim, "operator", STORY_ALL, "sets weights %lld, %lld, %lld", tables->weights.votes,
              tables->weights.score, tables->weights.age);
@@ -355,10 +355,11 @@ static void check_build(struct ranking_process *ranking, int64_t number)
         sim_fail(sim, STORY_ALL, "P8: %s builds item %lld again %lld ms after a failure",
                  ranking->proc->name, (long long)number,
                  (long long)(sim_now(sim) - entry->failed_ms));
-    else if (!entry->failed &&
-             (entry->has_list ? !has_reason(ranking, number) : !entry->asked))
-        sim_fail(sim, STORY_ALL, "P8: %s builds item %lld without a reason: %s, the last build was at %lld",
-                 ranking->proc->name, (long long)number, entry->has_list ? "it has a list" : "no reader asked",
+    else if (!entry->failed && (entry->has_list ? !has_reason(ranking, number) : !entry->asked))
+        sim_fail(sim, STORY_ALL,
+                 "P8: %s builds item %lld without a reason: %s, the last build was at %lld",
+                 ranking->proc->name, (long long)number,
+                 entry->has_list ? "it has a list" : "no reader asked",
                  (long long)(entry->built_ms - SIM_START_MS));
     entry->told = false;
 }
@@ -380,9 +381,8 @@ static size_t read_ids(const struct sim *sim, int64_t item, const struct recomme
 
             if (used[content] || rankings_item_of(content) != item || !is_listed(sim, content))
                 continue;
-            points = rank_points(
-                sim->rankings, &with->weights, content,
-                fake_remark_listed_votes(&sim->sink->remarks[content], &as_of));
+            points = rank_points(sim->rankings, &with->weights, content,
+                                 fake_remark_listed_votes(&sim->sink->remarks[content], &as_of));
             if (best > 0 && points < most)
                 continue;
             best = content;
@@ -400,9 +400,8 @@ static void end_build(struct ranking_process *ranking, int64_t number, enum rc r
                       const struct recommended_state *with, const struct recommended_state *seen)
 {
     struct ranking_entry *entry = &ranking->entries[number];
-    bool right =
-        rc == RC_OK && with->finished == seen->finished &&
-        rank_weights_equal(&with->weights, &seen->weights);
+    bool right = rc == RC_OK && with->finished == seen->finished &&
+                 rank_weights_equal(&with->weights, &seen->weights);
 
     if (!right) {
         entry->failed = true;

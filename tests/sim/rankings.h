@@ -49,16 +49,16 @@ struct ranking_tables {
     int64_t weights_count; /* changes so far */
     int64_t scores[SIM_CONTENTS + 1];
     int64_t finished;  /* the last roll-up that the model has seen */
-    bool quiet; /* without new weights, and with few writes, after that time */
+    bool quiet;        /* without new weights, and with few writes, after that time */
     int64_t healed_ms; /* when faults ended; 0: not yet */
 };
 
 /* What the model knows of an item in one life of a process. */
 struct ranking_entry {
-    bool asked;     /* a reader was told that the list is being built */
+    bool asked; /* a reader was told that the list is being built */
     int64_t asked_ms;
     bool has_list;
-    bool failed;    /* the last build, */
+    bool failed; /* the last build, */
     int64_t failed_ms;
     /* Since the last build began: of a change while it was built, of a write that could not be
      * announced, or of a later roll-up that wrote a remark, which may be removed since. */
@@ -88,11 +88,11 @@ struct ranking_process {
     struct stop stop; /* never requested */
     struct fiber *watcher_fiber;
     struct fiber *builder_fiber;
-    int64_t slow_ms;  /* the last slow query after the faults have ended */
-    int64_t building; /* the item; 0: none */
-    int64_t steps;    /* of the builder */
-    int builds;     /* in this step */
-    bool built;     /* the last one: a list is kept */
+    int64_t slow_ms;          /* the last slow query after the faults have ended */
+    int64_t building;         /* the item; 0: none */
+    int64_t steps;            /* of the builder */
+    int builds;               /* in this step */
+    bool built;               /* the last one: a list is kept */
     int64_t building_weights; /* weights_count when the build was read */
     struct ranking_entry entries[RANKING_ITEMS + 1];
     struct recommended_list *held[RANKING_HELD_MAX]; /* by readers */

@@ -56,10 +56,11 @@ void roles_close(struct roles *roles)
 void roles_add(struct roles *roles, struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
-    const size_t counts[KINDS] = {plan->relays,     plan->consumers,   plan->rollups,
-                                  plan->voters,     plan->writers,     plan->retries,
-                                  plan->submitters, plan->operators,   SIM_PUBLISHERS_MAX,
-                                  plan->replayers,  plan->housekeepers, plan->serves, plan->applications};
+    const size_t counts[KINDS] = {plan->relays,      plan->consumers,    plan->rollups,
+                                  plan->voters,      plan->writers,      plan->retries,
+                                  plan->submitters,  plan->operators,    SIM_PUBLISHERS_MAX,
+                                  plan->replayers,   plan->housekeepers, plan->serves,
+                                  plan->applications};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

@@ -54,9 +54,9 @@ static void release(struct queue_entry *entry)
     serve_of(entry)->released = true;
 }
 
-/* The promise: a deletion is answered when the remark is marked and its content closed. Known: there
- * was the remark when the request was made. If not, a content that an application has deleted is
- * answered as a remark that was removed before. */
+/* The promise: a deletion is answered when the remark is marked and its content closed. Known:
+ * there was the remark when the request was made. If not, a content that an application has deleted
+ * is answered as a remark that was removed before. */
 static void check_answer(struct serve_process *serve, bool known)
 {
     struct sim *sim = serve->proc->sim;
@@ -81,8 +81,7 @@ static void request_removal(struct serve_process *serve)
     struct proc *proc = serve->proc;
     struct sim *sim = proc->sim;
     int64_t content = sim_between(sim, 1, SIM_CONTENTS);
-    bool known =
-        sim->removals->remarks[content].old.found || removals_was_removed(sim, content);
+    bool known = sim->removals->remarks[content].old.found || removals_was_removed(sim, content);
     int64_t wait_ms;
 
     serve->request = (struct removal_request){
@@ -147,8 +146,8 @@ static void start(struct proc *proc)
         .rng = sim_rng,
         .stop = &serve->stop,
     };
-    const struct page_cache_config pages = {
-        .dropped = ranking_written, .dropped_ctx = &serve->ranking};
+    const struct page_cache_config pages = {.dropped = ranking_written,
+                                            .dropped_ctx = &serve->ranking};
 
     proc_start(proc, "serve", serve->number);
     removal_adapter_init(&serve->adapter, proc);

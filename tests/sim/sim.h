@@ -87,19 +87,19 @@ struct event {
     int64_t occurred_ms;
     size_t value_len;
     char value[200];
-    char id[40];       /* as text */
-    bool refused;      /* the broker refuses its record */
-    bool unsendable;   /* send() refuses it */
-    int64_t published; /* records of it */
-    bool undone;       /* its commit was lost with its database: it may be in the topic or not */
-    bool judged;       /* by judge_anyone() */
-    bool stale;        /* it changes nothing, and is not logged */
-    bool overtaken;    /* the tally of its content ended while it was held */
-    bool closes;       /* EVENT_END: the tombstone of a content that a remover closed */
+    char id[40];        /* as text */
+    bool refused;       /* the broker refuses its record */
+    bool unsendable;    /* send() refuses it */
+    int64_t published;  /* records of it */
+    bool undone;        /* its commit was lost with its database: it may be in the topic or not */
+    bool judged;        /* by judge_anyone() */
+    bool stale;         /* it changes nothing, and is not logged */
+    bool overtaken;     /* the tally of its content ended while it was held */
+    bool closes;        /* EVENT_END: the tombstone of a content that a remover closed */
     int64_t begin_tick; /* EVENT_VOTE of the vote engine: when its transaction had not begun */
-    bool skipped;      /* by an operator, in the retry queue: it may be in no topic */
-    int64_t logged;    /* rows of vote_document, dropped ones too, or dead_record */
-    int64_t too_old;   /* rows of dead_record with reason too_old; set by promises_check() */
+    bool skipped;       /* by an operator, in the retry queue: it may be in no topic */
+    int64_t logged;     /* rows of vote_document, dropped ones too, or dead_record */
+    int64_t too_old;    /* rows of dead_record with reason too_old; set by promises_check() */
 };
 
 /* The size of a run and its faults. The unsigned fields are thousandths of calls or chances. */
@@ -113,13 +113,13 @@ struct plan {
     size_t retries;
     size_t submitters;
     size_t operators;
-    size_t replayers;     /* 0: the log takes every vote */
-    size_t serves;        /* 0: nothing is deleted */
-    size_t applications;  /* that delete contents and remarks by SQL */
+    size_t replayers;        /* 0: the log takes every vote */
+    size_t serves;           /* 0: nothing is deleted */
+    size_t applications;     /* that delete contents and remarks by SQL */
     bool rankings;           /* serve processes have recommended lists */
     unsigned remark_refused; /* deletions of a remark that the database refuses */
-    size_t housekeepers;  /* 0: the log keeps all months */
-    int64_t housekeep_ms; /* interval of the rounds */
+    size_t housekeepers;     /* 0: the log keeps all months */
+    int64_t housekeep_ms;    /* interval of the rounds */
     int32_t partitions;
     int64_t chaos_ms;       /* faults happen for so long */
     int64_t chaos_every_ms; /* mean time between two faults; 0: none happen */

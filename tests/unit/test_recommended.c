@@ -406,7 +406,8 @@ static void a_state_that_is_older_than_that_of_a_build_is_ignored_once(void **st
     assert_int_equal(recommended_queued(lists), 0);
     assert_true(recommended_read_state(lists, &seen));
     assert_int_equal(seen.finished, 2);
-    recommended_set_state(lists, &first_state); /* read again: the clock and the roll-ups went back */
+    recommended_set_state(lists,
+                          &first_state); /* read again: the clock and the roll-ups went back */
     assert_int_equal(recommended_queued(lists), 1);
     recommended_free(lists);
 }
