@@ -3,6 +3,7 @@
 
 #include "common/os.h"
 #include "producer/serve_metrics.h"
+#include "tests/fakes/fake_removal.h"
 #include "tests/flow/votes_fixture.h"
 
 #include <setjmp.h>
@@ -15,20 +16,20 @@
 #define REMARKS_MAX 8
 #define STEPS_MAX 2000
 
-/* A row of remark with what the sink has of its votes; the id is the index. */
-struct row {
-    bool exists;
-    bool deleted;
-    int64_t remove_ms; /* remove_after */
-    size_t lasts;      /* rows of vote_last */
-    bool ended;        /* the tally */
+/* What the sink has of the votes of a remark. */
+struct sink_votes {
+    size_t lasts; /* rows of vote_last */
+    bool ended;   /* the tally */
 };
 
 struct fixture {
     struct votes_db votes;
-    struct row rows[REMARKS_MAX];
+    struct fake_removal_row rows[REMARKS_MAX]; /* by id */
+    struct sink_votes sink[REMARKS_MAX];
+    struct fake_alone alone; /* the connection to the sink */
+    struct fake_removal fake;
     struct removal_store store;
-    unsigned calls; /* of the sink */
+    unsigned calls; /* of the sink: statements and answers */
     unsigned fail_at;
     enum rc fail_rc;
     int64_t refused; /* the remark that cannot be deleted */
@@ -41,110 +42,75 @@ struct fixture {
     enum queue_end end;
 };
 
-static enum rc fail_call(struct fixture *fixture, struct err *err)
+static enum rc count_call(void *ctx, struct err *err)
 {
+    struct fixture *fixture = ctx;
+
     if (++fixture->calls != fixture->fail_at)
         return RC_OK;
     return err_fail(err, fixture->fail_rc, 2006, "call %u fails", fixture->calls);
 }
 
-static enum rc sink_ping(void *ctx, struct err *err)
+/* Not counted: it may not be refused. */
+static enum rc ping_sink(void *ctx, struct err *err)
 {
     (void)ctx;
     (void)err;
     return RC_OK;
 }
 
-static enum rc sink_mark(void *ctx, int64_t id, bool *found, int64_t *item_id, struct err *err)
+static int64_t read_clock(void *ctx)
 {
-    struct fixture *fixture = ctx;
-    struct row *row = &fixture->rows[id];
-
-    *found = row->exists;
-    *item_id = 5;
-    if (row->exists && !row->deleted)
-        row->remove_ms = fixture->now_ms;
-    row->deleted |= row->exists;
-    return fail_call(fixture, err);
+    return ((const struct fixture *)ctx)->now_ms;
 }
 
-static enum rc sink_claim(void *ctx, int64_t claim_ms, struct removal *removal, bool *found,
-                          struct err *err)
-{
-    struct fixture *fixture = ctx;
-    int64_t first = 0;
-
-    for (int64_t id = 1; id < REMARKS_MAX; id++) {
-        const struct row *row = &fixture->rows[id];
-
-        if (row->exists && row->deleted && row->remove_ms <= fixture->now_ms &&
-            (first == 0 || row->remove_ms < fixture->rows[first].remove_ms))
-            first = id;
-    }
-    *found = first != 0;
-    if (*found) {
-        fixture->rows[first].remove_ms = fixture->now_ms + claim_ms;
-        *removal = (struct removal){.content_id = first, .age_ms = 1000};
-    }
-    return fail_call(fixture, err);
-}
-
-static enum rc sink_put_off(void *ctx, int64_t id, int64_t wait_ms, struct err *err)
-{
-    struct fixture *fixture = ctx;
-
-    fixture->rows[id].remove_ms = fixture->now_ms + wait_ms;
-    return fail_call(fixture, err);
-}
-
-static enum rc sink_is_ended(void *ctx, int64_t content_id, bool *ended, struct err *err)
-{
-    struct fixture *fixture = ctx;
-
-    *ended = fixture->rows[content_id].ended;
-    return fail_call(fixture, err);
-}
-
-static enum rc sink_delete_lasts(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
-                                 struct err *err)
-{
-    struct fixture *fixture = ctx;
-    struct row *row = &fixture->rows[content_id];
-
-    assert_true(row->ended); /* invariant P6 */
-    *count = row->lasts < rows_max ? row->lasts : rows_max;
-    row->lasts -= *count;
-    return fail_call(fixture, err);
-}
-
-static enum rc sink_delete_remark(void *ctx, int64_t id, struct err *err)
-{
-    struct fixture *fixture = ctx;
-    struct row *row = &fixture->rows[id];
-
-    assert_true(row->ended && row->deleted && row->lasts == 0);
-    if (id == fixture->refused)
-        return err_fail(err, RC_REJECT, 1451, "a foreign key of the application");
-    row->exists = false;
-    return fail_call(fixture, err);
-}
-
-static enum rc sink_oldest(void *ctx, int64_t *age_ms, struct err *err)
-{
-    struct fixture *fixture = ctx;
-
-    *age_ms = 0;
-    for (size_t id = 1; id < REMARKS_MAX; id++)
-        if (fixture->rows[id].exists && fixture->rows[id].deleted)
-            *age_ms = 90000;
-    return fail_call(fixture, err);
-}
-
-static bool sink_collided(void *ctx, const struct err *err)
+static int64_t item_of(void *ctx, int64_t id)
 {
     (void)ctx;
+    (void)id;
+    return 5;
+}
+
+static bool is_ended(void *ctx, int64_t content_id)
+{
+    return ((const struct fixture *)ctx)->sink[content_id].ended;
+}
+
+/* At once: the transaction that does it is not undone, but its answer may be lost. */
+static enum rc delete_lasts(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
+                            struct err *err)
+{
+    struct sink_votes *sink = &((struct fixture *)ctx)->sink[content_id];
+
     (void)err;
-    return false;
+    assert_true(sink->ended); /* invariant P6 */
+    *count = sink->lasts < rows_max ? sink->lasts : rows_max;
+    sink->lasts -= *count;
+    return RC_OK;
+}
+
+static bool is_refused(void *ctx, int64_t id)
+{
+    return id == ((const struct fixture *)ctx)->refused;
+}
+
+static void check_row(void *ctx, const struct fake_removal_row *row)
+{
+    const struct fixture *fixture = ctx;
+    const struct sink_votes *sink = &fixture->sink[row - fixture->rows];
+
+    assert_true(row->now.found || (row->old.deleted && sink->ended && sink->lasts == 0));
+}
+
+static void make_remark(struct fixture *fixture, int64_t id, bool deleted)
+{
+    struct fake_removal_row *row = &fixture->rows[id];
+
+    row->now = (struct fake_removal_version){.found = true,
+                                             .deleted = deleted,
+                                             .deleted_ms = fixture->now_ms,
+                                             .remove_ms = fixture->now_ms};
+    row->old = row->now;
 }
 
 static uint64_t no_chance(void)
@@ -182,18 +148,20 @@ static int set_up(void **state)
     votes_db_init(&fixture->votes);
     fixture->now_ms = 1000;
     fixture->fail_rc = RC_RETRY;
-    fixture->store = (struct removal_store){
+    fixture->alone.hooks = (struct fake_hooks){fixture, count_call, count_call, read_clock};
+    fixture->fake = (struct fake_removal){
+        .session = fake_alone_session(&fixture->alone),
+        .rows = fixture->rows,
+        .id_max = REMARKS_MAX - 1,
         .ctx = fixture,
-        .ping = sink_ping,
-        .mark = sink_mark,
-        .claim = sink_claim,
-        .put_off = sink_put_off,
-        .is_ended = sink_is_ended,
-        .delete_lasts = sink_delete_lasts,
-        .delete_remark = sink_delete_remark,
-        .oldest = sink_oldest,
-        .collided = sink_collided,
+        .item_of = item_of,
+        .is_ended = is_ended,
+        .delete_lasts = delete_lasts,
+        .refuses_remark = is_refused,
+        .on_row = check_row,
     };
+    fixture->store = fake_removal_ops(&fixture->fake);
+    fixture->store.ping = ping_sink;
     assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
     assert_int_equal(queue_open(&fixture->queue, &queue, &err), RC_OK);
     open_remover(fixture);
@@ -225,14 +193,15 @@ static void add_votes(struct fixture *fixture, int64_t id, size_t voters)
     assert_int_equal(ops->commit(ops->ctx, &err), RC_OK);
     for (size_t voter = 1; voter <= voters; voter++)
         votes_db_change(&fixture->votes, (int64_t)voter, id, 1);
-    fixture->rows[id] = (struct row){.exists = true, .lasts = voters};
+    make_remark(fixture, id, false);
+    fixture->sink[id] = (struct sink_votes){.lasts = voters};
 }
 
 static void step(struct fixture *fixture)
 {
     int64_t wait_ms = remover_step(fixture->remover, fixture->now_ms);
 
-    assert_false(fixture->votes.alone.open);
+    assert_false(fixture->votes.alone.open || fixture->alone.open);
     fixture->now_ms += wait_ms > 0 ? wait_ms : 1;
 }
 
@@ -300,13 +269,13 @@ static bool has_count(const struct fixture *fixture, int64_t id)
 
 static void run_until_removed(struct fixture *fixture, int64_t id)
 {
-    for (int steps = 0; fixture->rows[id].exists; steps++) {
+    for (int steps = 0; fixture->rows[id].old.found; steps++) {
         assert_true(steps < STEPS_MAX);
         step(fixture);
     }
     assert_int_equal(count_states(fixture, id), 0);
     assert_false(has_count(fixture, id));
-    assert_int_equal(fixture->rows[id].lasts, 0);
+    assert_int_equal(fixture->sink[id].lasts, 0);
     assert_true(is_closed(fixture, id));
     votes_db_check(&fixture->votes);
 }
@@ -317,7 +286,7 @@ static void a_request_is_answered_when_the_remark_is_marked_and_closed(void **st
 
     add_votes(fixture, 1, 3);
     assert_int_equal(request(fixture, 1), REMOVAL_DONE);
-    assert_true(fixture->rows[1].deleted);
+    assert_true(fixture->rows[1].old.deleted);
     assert_true(is_closed(fixture, 1));
     assert_true(fixture->votes.tables->events[3].ends);
     assert_int_equal(request(fixture, 2), REMOVAL_NOT_FOUND);
@@ -338,14 +307,14 @@ static void the_votes_go_first_and_the_remark_after_its_tally(void **state)
     assert_int_equal(count_states(fixture, 1), 0);
     for (int steps = 0; steps < 200; steps++)
         step(fixture);
-    assert_true(fixture->rows[1].exists);
-    assert_int_equal(fixture->rows[1].lasts, 2 * REMOVER_BATCH_ROWS + 1);
-    assert_int_equal(metric_value(&serve_removal_oldest_age), 90);
-    fixture->rows[1].ended = true;
+    assert_true(fixture->rows[1].old.found);
+    assert_int_equal(fixture->sink[1].lasts, 2 * REMOVER_BATCH_ROWS + 1);
+    assert_true(metric_value(&serve_removal_oldest_age) > 0);
+    fixture->sink[1].ended = true;
     run_until_removed(fixture, 1);
     assert_int_equal(count_states(fixture, 2), 3);
     assert_true(has_count(fixture, 2));
-    assert_true(fixture->rows[2].exists);
+    assert_true(fixture->rows[2].old.found);
     assert_int_equal(request(fixture, 1), REMOVAL_DONE); /* sent again */
     for (int steps = 0; steps < 40; steps++)
         step(fixture);
@@ -363,17 +332,17 @@ static void a_remark_that_waits_delays_no_other(void **state)
     }
     fixture->refused = 2;
     for (int64_t id = 2; id <= 4; id++)
-        fixture->rows[id].ended = true;
+        fixture->sink[id].ended = true;
     run_until_removed(fixture, 3);
     run_until_removed(fixture, 4);
     for (int steps = 0; steps < 300; steps++)
         step(fixture);
     assert_true(remover_waits(fixture->remover, &err)); /* also between two attempts */
-    assert_string_equal(err.text, "remark 2 is not removed: a foreign key of the application");
-    assert_true(fixture->rows[1].exists && fixture->rows[2].exists);
+    assert_string_equal(err.text, "remark 2 is not removed: remark 2 is refused");
+    assert_true(fixture->rows[1].old.found && fixture->rows[2].old.found);
     fixture->refused = 0;
     run_until_removed(fixture, 2);
-    fixture->rows[1].ended = true;
+    fixture->sink[1].ended = true;
     run_until_removed(fixture, 1);
     for (int steps = 0; steps < 300; steps++)
         step(fixture);
@@ -389,12 +358,12 @@ static void a_removal_is_finished_by_another_process(void **state)
 
         add_votes(fixture, 1, REMOVER_BATCH_ROWS + 5);
         assert_int_equal(request(fixture, 1), REMOVAL_DONE);
-        fixture->rows[1].ended = true;
+        fixture->sink[1].ended = true;
         for (int i = 0; i < steps; i++)
             step(fixture);
         remover_close(fixture->remover); /* as if it was killed */
         open_remover(fixture);
-        if (fixture->rows[1].exists)
+        if (fixture->rows[1].old.found)
             fixture->now_ms += REMOVER_CLAIM_MS;
         run_until_removed(fixture, 1);
         tear_down((void **)&fixture);
@@ -404,7 +373,8 @@ static void a_removal_is_finished_by_another_process(void **state)
     }
 }
 
-#define SINK_CALLS 5 /* oldest, claim, is_ended, delete_lasts, delete_remark */
+/* Statements and answers of oldest, claim, is_ended, delete_lasts and delete_remark. */
+#define SINK_CALLS 15
 #define VOTES_CALLS \
     7 /* begin, make_counts, mark_closed, append, commit, delete_states, delete_count */
 
@@ -421,8 +391,8 @@ static void every_call_may_fail(void **state)
             unsigned fail_at;
 
             add_votes(fixture, 1, 7);
-            fixture->rows[1].deleted = true; /* by an application */
-            fixture->rows[1].ended = true;
+            make_remark(fixture, 1, true); /* by an application */
+            fixture->sink[1].ended = true;
             fixture->fail_rc = rcs[way];
             fixture->votes.fail_rc = rcs[way];
             fail_at = sink ? fixture->calls + call : fixture->votes.calls + call - SINK_CALLS;
