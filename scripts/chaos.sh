@@ -23,7 +23,7 @@ Then everything drains, and ledger, topics and tables are compared. tests/chaos/
   --plan       print the plan and start nothing
 
 The last line is
-  chaos: seconds=.. kills=.. stops=.. cuts=.. votes=.. lost=0 twice=0 reordered=0 totals=ok
+  chaos: seconds=.. kills=.. stops=.. cuts=.. votes=.. lost=0 twice=0 reordered=0 totals=ok reads=ok
 and the exit code 0 only when it reads so and nothing else was wrong; else 1, and the run's folder
 in build/chaos, with plan, ledgers, logs and data, is kept and named. ./dev clean removes it.
 END

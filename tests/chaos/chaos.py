@@ -29,10 +29,14 @@ PROGRESS_LINES_MAX = 240  # of a run
 DISK_MIB_START, DISK_MIB_SECOND = 6000, 4  # a run that takes more has a fault that fills disks
 VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
+# Of which there must be some in each run.
+PROVEN = ("own votes", "lists by newest, whole", "lists by votes compared",
+          "recommended lists compared", "removed remarks", "votes deleted")
 QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
 QUIET_ROUNDS_MAX = 5
 QUIET_DEAD_S = 30
 OPERATOR_S = 2
+RANK_EVERY = 5  # looks of the operator
 LIMIT_S = 1
 MOVE_S = 60
 
@@ -61,6 +65,7 @@ class Chaos:
     def start(self):
         self.world.start_roles()
         self.watch.start()
+        self.world.rolled_up.start()
         self.writers = self.world.make_writers(self.seed, self.stop, self.rate)
         for writer in self.writers:
             writer.start()
@@ -69,10 +74,15 @@ class Chaos:
         self.began = time.monotonic()
 
     def decide(self):
-        """An operator who looks at blocked tasks now and then."""
+        """An operator who looks at blocked tasks now and then, and sometimes changes the weights of
+        ranks."""
+        looks = 0
         try:
             while not self.stop.wait(OPERATOR_S):
+                looks += 1
                 self.world.operator.act()
+                if looks % RANK_EVERY == 0:
+                    self.world.ranker.act()
         except Exception as reason:  # pylint: disable=broad-except
             self.boss.violations.append(f"the operator: {reason!r}")
 
@@ -167,6 +177,9 @@ class Chaos:
         if left:
             self.boss.violations.append(f"not drained in {finish.DRAIN_S} s, so lost and late items "
                                         f"cannot be told apart: {left}")
+        for difference in finish.wait_lists(self.world, self.boss.tick, say):
+            self.boss.violations.append(f"a list is not right in the end: {difference}")
+        self.world.rolled_up.end()
         self.watch.end()
         self.boss.stop_roles()
 
@@ -211,7 +224,10 @@ class Chaos:
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds
         if not enough:
             print(f"VIOLATION: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
-        good = verdict.good and enough and not self.boss.violations
+        unproven = [what for what in PROVEN if not verdict.facts[what]]
+        if unproven:
+            print(f"VIOLATION: the readers prove nothing about: {', '.join(unproven)}")
+        good = verdict.good and enough and not unproven and not self.boss.violations
         if not good:
             print(f"NOT GOOD with {suite.DATABASE}, seed {self.seed}: the plan, the ledgers, all "
                   f"logs and the servers' data are in {self.world.folder}")
@@ -222,6 +238,7 @@ class Chaos:
     def close(self):
         self.stop.set()
         self.watch.stop.set()
+        self.world.rolled_up.halt.set()
         self.world.close()
 
 

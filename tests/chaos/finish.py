@@ -10,19 +10,28 @@ import pymysql
 import suite
 import installation
 import judge
+import judge_reads
 import ledger
+import plan
+import readers
 import wire
+import writers
 
 DRAIN_S = 240
 READ_S = 300
+LISTS_S = 60
 
 
 def waiting(stack):
     """What is under way, {what: how many}; empty when all has arrived."""
     counts = {lane: stack.number(f"SELECT COUNT(*) FROM {lane}") for lane in installation.LANES}
-    changes = int(stack.number("SELECT COALESCE(SUM(version), 0) FROM vote_state"))
-    logged = (stack.number("SELECT COUNT(*) FROM vote_document")
+    # A tombstone follows all votes of its content, whose states are removed.
+    others = "content_id NOT IN (SELECT content_id FROM deleted_content)"
+    changes = int(stack.number(f"SELECT COALESCE(SUM(version), 0) FROM vote_state WHERE {others}"))
+    logged = (stack.number(f"SELECT COUNT(*) FROM vote_document WHERE {others}")
               + stack.number("SELECT COUNT(*) FROM dead_record"))
+    counts["deleted remarks"] = stack.number(
+        "SELECT COUNT(*) FROM remark WHERE deleted_at IS NOT NULL")
     counts["tasks"] = stack.number("SELECT COUNT(*) FROM retry_task")
     counts["votes not in the log"] = max(0, changes - logged)
     return {what: count for what, count in counts.items() if count}
@@ -53,6 +62,21 @@ def drain(world, tick, say, seconds=DRAIN_S):
         time.sleep(0.25)
 
 
+def wait_lists(world, tick, say, seconds=LISTS_S):
+    """Until every list of each process has all remarks, in the order of the tables; what is wrong
+    when the time is over. Nothing else happens, and roll-ups and rankings follow by themselves."""
+    began = time.monotonic()
+    ports = [world.proxy.ports[f"http:{name}"] for name in plan.SERVES]
+    while True:
+        tick()
+        wrong = readers.final_differences(world.stack, ports)
+        if not wrong or time.monotonic() - began > seconds:
+            say(f"lists compared with the tables in {time.monotonic() - began:.1f} s: "
+                f"{len(wrong)} differ")
+            return wrong
+        time.sleep(0.25)
+
+
 def read_tables(stack):
     """Everything the judge compares."""
     rows = [judge.Row(content, seq, voter, voting, votes, str(uuid.UUID(bytes=event)))
@@ -77,7 +101,10 @@ def read_tables(stack):
         ended={event: ended for event, *ended in stack.sql(
             "SELECT h.idempotency_key, h.outcome, h.attempts, (SELECT COUNT(*) FROM retry_attempt "
             "a WHERE a.task_id = h.id AND a.outcome IN ('failed', 'rejected')) "
-            "FROM retry_task_history h")})
+            "FROM retry_task_history h")},
+        closed={row[0] for row in stack.sql(
+            "SELECT content_id FROM vote_tally WHERE ended_at IS NOT NULL")},
+        lasts={row[0] for row in stack.sql("SELECT DISTINCT content_id FROM vote_last")})
 
 
 def read_records(world):
@@ -86,7 +113,9 @@ def read_records(world):
     bootstrap = suite.kafka().bootstrap
     for partition in range(installation.PARTITIONS):
         for record in wire.read_topic(bootstrap, stack.topic, READ_S, partition):
-            vote = json.loads(record.value)
+            vote = dict.fromkeys(("voterId", "voting", "votes"))
+            if record.value is not None:
+                vote = json.loads(record.value)
             yield judge.Record(stack.topic, partition, record.offset, record.key.decode(),
                                record.headers["id"], vote["voterId"], vote["voting"],
                                vote["votes"], None)
@@ -121,4 +150,7 @@ def give_verdict(world):
                           read_tables(world.stack))
     for story in early.stories["totals"]:
         verdict.add("totals", story)
+    remarks = {remark: writers.item_of(remark) for remark in range(1, writers.CONTENTS + 1)}
+    judge_reads.judge(ledger.read(world.ledgers), remarks,
+                      (world.rolled_up.windows, world.rolled_up.changed), world.page_ages, verdict)
     return verdict

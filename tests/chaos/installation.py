@@ -11,9 +11,11 @@ import socket
 import subprocess
 import sys
 
+import api_client
 import effects
 import suite
 import plan
+import readers
 import task_operator
 import wire
 import writers
@@ -24,6 +26,8 @@ LANES = ("outbox", "outbox_1", "outbox_2", "orders")
 STOP_MS = 6000
 MONTHS_AHEAD, MONTHS_AHEAD_MAX = 24, 110
 HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS, CALLERS = 8, 2, 6, 3, 2
+READERS, AUTHORS = 3, 1
+PAGE_STALE_MS = 20000
 ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
 
 SETTINGS = {
@@ -33,6 +37,7 @@ SETTINGS = {
     "kafka.consumer.heartbeat.interval.ms": 700,
     "api.lane_count": len(writers.VOTE_LANES),
     "api.request_timeout_ms": 8000,
+    "api.page_stale_ms": PAGE_STALE_MS,
     "relay.lanes": ",".join(LANES),
     "relay.topic_partitions": PARTITIONS,
     "relay.lease_ms": plan.LEASE_MS,
@@ -132,8 +137,9 @@ class Installation:
 
     def __init__(self, seed, say):
         self.say = say
-        self.proxy = self.effects = self.operator = None
+        self.proxy = self.effects = self.operator = self.ranker = None
         self.limit = writers.QueueLimit()
+        self.contents = writers.Contents()
         self.roles = {}
         self.folder = suite.run().folder
         self.ledgers = self.folder / "ledger"
@@ -142,8 +148,12 @@ class Installation:
         self.start_servers()
         self.effects = effects.Server(self.ledgers, seed)
         self.program = effects.write_program(self.folder, self.ledgers)
+        tokens = self.folder / "tokens"
+        tokens.write_text(api_client.TOKEN_LINE)
+        tokens.chmod(0o600)
         self.stack = suite.Stack("chaos", {
             **SETTINGS, **plan.settings(seed), "retry.exec_programs": self.program,
+            "api.token_file": tokens,
             "retry.http_hosts": f"127.0.0.1:{self.effects.server_port}"})
         for statement in writers.TABLES:
             self.stack.sql(statement)
@@ -155,6 +165,13 @@ class Installation:
                           {"max.message.bytes": writers.TOPIC_BYTES_MAX})
         self.operator = task_operator.TaskOperator(self.stack, self.ledgers, seed,
                                                    writers.STEP_LANES)
+        self.ranker = readers.Ranker(self.stack, self.ledgers, seed)
+        self.rolled_up = readers.RolledUp(self.stack)
+
+    @property
+    def page_ages(self):
+        """How old pages may be: with the database, and without it, in seconds."""
+        return self.stack.settings["api.page_cache_ms"] / 1000, PAGE_STALE_MS / 1000
 
     def start_servers(self):
         kind = suite.DATABASE
@@ -208,11 +225,16 @@ class Installation:
         """All writers, not yet started; together about rate votes a second."""
         ports = [self.proxy.ports[f"http:{name}"] for name in plan.SERVES]
         sql = {"database": self.stack.name, "port": self.proxy.ports["mysql:writers"]}
+        api = {"ports": ports, "contents": self.contents}
         made = [writers.HttpVoter(f"http-{n}", seed, self.ledgers, stop,
-                                  HTTP_VOTERS * ARRAY_MEAN / rate, ports=ports)
+                                  HTTP_VOTERS * ARRAY_MEAN / rate, **api)
                 for n in range(HTTP_VOTERS)]
-        made += [writers.SqlVoter(f"voter-{n}", seed, self.ledgers, stop, 0.1, **sql)
-                 for n in range(SQL_VOTERS)]
+        made += [writers.SqlVoter(f"voter-{n}", seed, self.ledgers, stop, 0.1,
+                                  contents=self.contents, **sql) for n in range(SQL_VOTERS)]
+        made += [readers.Author(f"author-{n}", seed, self.ledgers, stop, 0.7, **api)
+                 for n in range(AUTHORS)]
+        made += [readers.Reader(f"reader-{n}", seed, self.ledgers, stop, 0.15, **api)
+                 for n in range(READERS)]
         made += [writers.Stepper(f"stepper-{n}", seed, self.ledgers, stop, 0.1, **sql)
                  for n in range(STEPPERS)]
         made += [writers.Submitter(f"submitter-{n}", seed, self.ledgers, stop, 0.3,
@@ -234,7 +256,7 @@ class Installation:
     def close(self):
         for role in self.roles.values():
             role.kill()
-        for part in (self.proxy, self.effects, self.operator):
+        for part in (self.proxy, self.effects, self.operator, self.ranker):
             if part:
                 part.close()
         suite.run().close()

@@ -3,15 +3,16 @@
 so that tests can damage the data in every way and check that the judge finds the damage.
 
 A vote's whole way is compared: ledger, topic (first occurrence of each event id), log, totals.
-"lost" and "twice" count events, "reordered" counts places where a key's order is broken, and
-"totals" counts all other contradictions."""
+"lost" and "twice" count events, "reordered" counts places where a key's order is broken, "reads"
+counts wrong answers to readers (judge_reads.py), and "totals" counts all other contradictions."""
 
 import collections
 import itertools
 
 KEPT = 50  # findings of one kind that are described; all are counted
 
-# A record of a topic, with what is needed of it: votes and voting only of votes, n only of steps.
+# A record of a topic, with what is needed of it: votes and voting only of votes, n only of steps; a
+# tombstone has none of them.
 Record = collections.namedtuple("Record", "topic partition offset key event voter voting votes n")
 # A row of vote_document.
 Row = collections.namedtuple("Row", "content seq voter voting votes event")
@@ -20,16 +21,17 @@ Row = collections.namedtuple("Row", "content seq voter voting votes event")
 # tallies {content: (votes, seq)}, remarks {content: (votes, seq)},
 # transactions: ids that committed, counters {key: n}, left {lane: [event ids]},
 # dead [(topic, partition, offset, reason)], tasks [(id, ordering key, state)] that are left,
-# ended {event: (outcome, attempts, rows of retry_attempt)}
+# ended {event: (outcome, attempts, rows of retry_attempt)}, closed: contents whose tallies have
+# ended, lasts: contents with rows in vote_last
 Tables = collections.namedtuple(
-    "Tables", "rows states counts tallies remarks transactions counters left dead tasks ended",
-    defaults=((), {}))
+    "Tables", "rows states counts tallies remarks transactions counters left dead tasks ended "
+    "closed lasts", defaults=((), {}, frozenset(), frozenset()))
 
 
 class Verdict:
     """What was found."""
 
-    KINDS = ("lost", "twice", "reordered", "totals")
+    KINDS = ("lost", "twice", "reordered", "totals", "reads")
 
     def __init__(self):
         self.counts = dict.fromkeys(self.KINDS, 0)
@@ -55,7 +57,8 @@ class Verdict:
     def line(self):
         counts = self.counts
         return (f"lost={counts['lost']} twice={counts['twice']} reordered={counts['reordered']} "
-                f"totals={'wrong' if counts['totals'] else 'ok'}")
+                f"totals={'wrong' if counts['totals'] else 'ok'} "
+                f"reads={'wrong' if counts['reads'] else 'ok'}")
 
     def text(self):
         lines = []
@@ -82,22 +85,39 @@ class Account:
         self.effects = {}                           # event: (handler, key, n), the first one
         self.wrong_effects = []                     # that say something else than the first
         self.undone = set()                         # events whose transaction did not commit
+        self.doomed = {}                            # remark: when its deletion was asked first
+        self.gone = {}                              # remark: when its deletion was answered
+        self.accepted = {}                          # content: when the last vote was asked
+        self.closed = {}                            # content: when a vote was refused first
         self.facts = collections.Counter()
         self.violations = []
         for entry in entries:
             add = {"vote": self.add_vote, "transaction": self.add_transaction,
-                   "effect": self.add_effect, "decision": self.add_decision}[entry["what"]]
-            add(entry)
+                   "effect": self.add_effect, "decision": self.add_decision,
+                   "deletion": self.add_deletion}.get(entry["what"])
+            if add:  # judge_reads.py has the others
+                add(entry)
 
     def add_vote(self, entry):
         pair = entry["voter"], entry["content"]
         self.facts[f"votes {entry['outcome']}"] += 1
         if entry["outcome"] == "unknown":
             self.asked[(*pair, entry["voting"])] += 1
+        elif entry["outcome"] == "deleted":
+            told = self.closed.get(entry["content"], entry["told"])
+            self.closed[entry["content"]] = min(told, entry["told"])
         elif entry["outcome"] == "ok":
+            asked = entry.get("asked", 0)
+            self.accepted[entry["content"]] = max(self.accepted.get(entry["content"], 0), asked)
             self.pairs[pair].append((entry["voting"], entry["changed"], entry["event"]))
             if entry["changed"]:
                 self.votes[entry["event"]] = (*pair, entry["voting"], entry["votes"])
+
+    def add_deletion(self, entry):
+        if entry["outcome"] == "asked":
+            self.doomed.setdefault(entry["id"], entry["asked"])
+        else:
+            self.gone[entry["id"]] = entry["told"]
 
     def add_effect(self, entry):
         """An effect may happen again; it is the first that an order is judged by."""
@@ -148,6 +168,7 @@ class Topics:
         self.dead = set()                            # events of dead records
         self.first = {}                              # event: record
         self.by_key = collections.defaultdict(list)  # (topic, key): first occurrences
+        self.tombstones = {}                         # (topic, key): how many were before the first
         partitions = {}
         for record in records:
             verdict.facts["records"] += 1
@@ -157,6 +178,9 @@ class Topics:
             if partitions.setdefault(key, record.partition) != record.partition:
                 verdict.add("reordered", f"key {record.key} of {record.topic} is in partitions "
                             f"{partitions[key]} and {record.partition}")
+            if record.voting is None and record.n is None:
+                self.tombstones.setdefault(key, len(self.by_key[key]))
+                continue
             if record.event in self.first:
                 verdict.facts["duplicates in Kafka"] += 1
                 continue
@@ -213,6 +237,38 @@ def _judge_effects(account, verdict):
                         f"{last[handler, key]}")
         last[handler, key] = n
     verdict.facts["tasks of http and exec"] = len(account.calls)
+
+
+def _judge_deletions(account, topics, tables, removed, verdict):
+    """A deleted remark is removed with its votes, its tombstone is the last of its key, and no vote
+    counted that was asked for after the answer."""
+    tombstones = {int(key): (topic, key) for topic, key in topics.tombstones}
+    for remark, told in account.gone.items():
+        if remark not in removed:
+            verdict.add("totals", f"remark {remark} was deleted, and its row is left")
+        if account.accepted.get(remark, told) > told:
+            verdict.add("totals", f"a vote on remark {remark} was accepted that was asked for "
+                        f"{account.accepted[remark] - told:.3f} s after the deletion was answered")
+    for remark in removed:
+        if remark not in tombstones:
+            verdict.lose(f"tombstone of {remark}", "the remark was deleted, and the topic has none")
+        left = {"vote_state": any(content == remark for _, content in tables.states),
+                "vote_count": remark in tables.counts, "vote_last": remark in tables.lasts}
+        for table in (name for name, there in left.items() if there):
+            verdict.add("totals", f"remark {remark} was removed, and {table} has rows of it")
+        if remark not in tables.closed:
+            verdict.add("totals", f"remark {remark} was removed, and its tally has not ended")
+    for remark, key in tombstones.items():
+        after = topics.by_key[key][topics.tombstones[key]:]
+        if after:
+            verdict.add("reordered", f"remark {remark}: {len(after)} votes come after its "
+                        f"tombstone, first {_place(after[0])}")
+    for content in (set(tombstones) | set(account.closed) | set(tables.closed)) - set(account.doomed):
+        verdict.add("totals", f"content {content} is closed, and no client deleted it")
+    for content, told in account.closed.items():
+        if told < account.doomed.get(content, told):
+            verdict.add("totals", f"a vote on content {content} was refused before its deletion")
+    verdict.facts["removed remarks"] = len(removed)
 
 
 def _judge_steps(account, topics, tables, verdict):
@@ -308,7 +364,7 @@ def _judge_order(account, topics, rows_of_content, verdict):
     that of the topic's first occurrences, and that is the log's."""
     gappy = {str(account.votes[event][1]) for event in verdict.lost_ids if event in account.votes}
     for (topic, key), records in topics.by_key.items():
-        if records[0].n is not None:
+        if not records or records[0].n is not None:
             continue
         total = 0
         for n, record in enumerate(records):
@@ -370,8 +426,9 @@ def _judge_pair(pair, told, rows, account, logged, verdict):
                             f"but never was: {rows}")
 
 
-def _judge_states(account, rows_of_content, tables, logged, verdict):
-    """Per voter and content: the log alternates, ends where the state is, and fits the answers."""
+def _judge_states(account, rows_of_content, tables, removed, logged, verdict):
+    """Per voter and content: the log alternates, ends where the state is, and fits the answers. Of
+    a removed remark there is no state."""
     pairs = collections.defaultdict(list)
     for content, rows in rows_of_content.items():
         seen = set()
@@ -385,14 +442,16 @@ def _judge_states(account, rows_of_content, tables, logged, verdict):
         if [row.voting for row in rows] != [(n + 1) % 2 for n in range(len(rows))]:
             verdict.add("totals", f"voter {pair[0]} content {pair[1]}: the log does not alternate "
                         f"between 1 and 0: {rows}")
-        if (rows[-1].voting if rows else 0) != voting or len(rows) != version:
+        if pair[1] not in removed and (
+                (rows[-1].voting if rows else 0) != voting or len(rows) != version):
             verdict.add("totals", f"voter {pair[0]} content {pair[1]}: vote_state says voting "
                         f"{voting} version {version}, the log has {len(rows)} rows: {rows[-3:]}")
         _judge_pair(pair, told, rows, account, logged, verdict)
 
 
-def _judge_totals(rows_of_content, tables, verdict):
-    """Per content: content_seq without holes, votes row by row, and the four totals."""
+def _judge_totals(rows_of_content, tables, removed, verdict):
+    """Per content: content_seq without holes, votes row by row, and the four totals; of a removed
+    remark, the two that are left."""
     contents = set(rows_of_content) | set(tables.counts) | set(tables.tallies)
     for content in contents:
         rows = rows_of_content.get(content, [])
@@ -407,6 +466,8 @@ def _judge_totals(rows_of_content, tables, verdict):
         found = {"vote_count": (tables.counts.get(content, 0), last[1]),
                  "vote_tally": tables.tallies.get(content, (0, 0)),
                  "remark": tables.remarks.get(content, last)}
+        if content in removed:
+            del found["vote_count"], found["remark"]
         for table, value in found.items():
             if value != last:
                 verdict.add("totals", f"content {content}: {table} says {value[0]} votes (seq "
@@ -414,7 +475,7 @@ def _judge_totals(rows_of_content, tables, verdict):
     states = collections.Counter()
     for (_, content), (voting, _) in tables.states.items():
         states[content] += voting
-    for content in contents:
+    for content in contents - removed:
         if states[content] != tables.counts.get(content, 0):
             verdict.add("totals", f"content {content}: {states[content]} voters vote for it, "
                         f"vote_count says {tables.counts.get(content, 0)}")
@@ -438,13 +499,15 @@ def judge(entries, records, tables):
         rows_of_content[row.content].append(row)
     for rows in rows_of_content.values():
         rows.sort(key=lambda row: row.seq)
+    removed = set(account.doomed) - set(tables.remarks)
+    _judge_deletions(account, topics, tables, removed, verdict)
     _judge_steps(account, topics, tables, verdict)
     _judge_refused(account, topics, tables, verdict)
     _judge_tasks(account, tables, verdict)
     _judge_effects(account, verdict)
     logged = _judge_log(account, topics, rows_of_content, verdict)
     _judge_order(account, topics, rows_of_content, verdict)
-    _judge_states(account, rows_of_content, tables, logged, verdict)
-    _judge_totals(rows_of_content, tables, verdict)
+    _judge_states(account, rows_of_content, tables, removed, logged, verdict)
+    _judge_totals(rows_of_content, tables, removed, verdict)
     verdict.facts["votes in the log"] = len(logged)
     return verdict

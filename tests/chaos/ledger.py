@@ -2,7 +2,9 @@
 """What the writers were told, in files of their own: a line of JSON each, on the disk before the
 writer goes on.
 
-  {"what": "vote", "outcome": "ok", "voter", "content", "voting", "changed", "votes", "event"}
+  {"what": "vote", "outcome": "ok", "voter", "content", "voting", "changed", "votes", "event",
+   "asked", "told"}
+  {"what": "vote", "outcome": "deleted", "voter", "content", "voting", "asked", "told"}
   {"what": "vote", "outcome": "unknown" or "refused", "voter", "content", "voting"}
   {"what": "transaction", "outcome": "committed" or "rolled back" or "unknown", "id",
    "votes": [[voter, content, voting, votes, event]...], "steps": [[key, n, event]...],
@@ -12,8 +14,18 @@ writer goes on.
    unchanged...]}
   {"what": "effect", "handler", "event", "key", "n"}
   {"what": "decision", "event", "action": "correct" or "skip"}
+  {"what": "remark", "outcome": "asked" or "made", "id", "item", "told" of "made"}
+  {"what": "deletion", "outcome": "asked" or "deleted", "id", "asked" or "told"}
+  {"what": "weights", "weights": [votes, score, age]}, before they are set
+  {"what": "paging", "item", "sort", "limit", "voter" or null, "end": "whole" or "short" or
+   "expired", "pages": [{"asked", "told", "stale", "next", "remarks": [[id, item, votes, voting]
+   ...]}]}
+  {"what": "recommended", "item", "start", "stop", "voter" or null, "asked", "told", "list",
+   "window", "count", "stale", "building", "remarks": [[id, item, votes, voting, rank, score,
+   created]...]}
 
-unknown: asked, and no answer seen. refused: answered, nothing was done."""
+asked, told: seconds, before a request and after its answer. unknown: no answer was seen. refused:
+answered, nothing was done. deleted: refused because the content is deleted."""
 
 import json
 import os

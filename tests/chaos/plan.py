@@ -64,6 +64,8 @@ def settings(seed):
         "retry.claim": rng.choice(("skip_locked", "skip_locked", "compare_and_set")),
         "retry.threads": rng.choice((1, 4, 8)),
         "retry.batch_rows_max": rng.choice((2, 100)),
+        "api.page_cache_ms": rng.choice((0, 1000, 4000)),
+        "api.totals_max_age_ms": rng.choice((0, 0, 1000)),
     }
 
 

@@ -38,6 +38,7 @@ class World:
         for n in (1, 2):
             self.call(f"c{n}", "http", "http-1", n)
         self.call("e1", "exec", "exec-1", 1)
+        self.gone, self.closed, self.lasts = set(), set(), set()
 
     def happen(self, voter, content, voting):
         """A vote in all places but the ledger; its event and total."""
@@ -51,6 +52,19 @@ class World:
         self.records.append(judge.Record(VOTES, content % 2, len(self.records), str(content), event,
                                          voter, voting, votes, None))
         return event, votes
+
+    def delete(self, remark, asked=10, told=11):
+        """All of a deletion; told None: it had no answer."""
+        self.entries.append({"what": "deletion", "outcome": "asked", "id": remark, "asked": asked})
+        if told is not None:
+            self.entries.append({"what": "deletion", "outcome": "deleted", "id": remark,
+                                 "told": told})
+        self.records.append(judge.Record(VOTES, remark % 2, len(self.records), str(remark),
+                                         f"tombstone-{remark}", None, None, None, None))
+        self.gone.add(remark)
+        self.closed.add(remark)
+        self.counts.pop(remark, None)
+        self.states = {pair: state for pair, state in self.states.items() if pair[1] != remark}
 
     def tell(self, outcome, voter, content, voting, **more):
         self.entries.append({"what": "vote", "outcome": outcome, "voter": voter,
@@ -114,14 +128,16 @@ class World:
     def verdict(self):
         newest = {row.content: (row.votes, row.seq) for row in
                   sorted(self.rows, key=lambda row: row.seq)}
+        remarks = {remark: total for remark, total in newest.items() if remark not in self.gone}
         tables = judge.Tables(self.rows, self.states, self.counts,
-                              getattr(self, "tallies", newest), newest, self.transactions,
-                              self.counters, self.left, self.dead, self.tasks, self.ended)
+                              getattr(self, "tallies", newest), remarks, self.transactions,
+                              self.counters, self.left, self.dead, self.tasks, self.ended,
+                              self.closed, self.lasts)
         return judge.judge(self.entries, self.records, tables)
 
 
-class Judge(unittest.TestCase):
-    """Each test damages the good world in one way."""
+class JudgeCase(unittest.TestCase):
+    """A good world for each test."""
 
     any_database = True
 
@@ -139,10 +155,14 @@ class Judge(unittest.TestCase):
         self.assertFalse(verdict.good)
         return verdict
 
+
+class Judge(JudgeCase):
+    """Each test damages the good world in one way."""
+
     def test_a_good_world_is_good(self):
         verdict = self.world.verdict()
         self.assertEqual(verdict.text(), "")
-        self.assertEqual(verdict.line(), "lost=0 twice=0 reordered=0 totals=ok")
+        self.assertEqual(verdict.line(), "lost=0 twice=0 reordered=0 totals=ok reads=ok")
         self.assertEqual(verdict.facts["votes ok"], 7)
         self.assertEqual(verdict.facts["steps"], 7)
 
@@ -437,6 +457,94 @@ class Judge(unittest.TestCase):
         self.world.dead.append((record.topic, record.partition, record.offset, "decode"))
         verdict = self.assert_found("totals")
         self.assertEqual(verdict.counts["lost"], 0)
+
+
+class Deletions(JudgeCase):
+    """A remark with votes is deleted, and later votes on it are refused."""
+
+    def setUp(self):
+        super().setUp()
+        self.world.delete(1)
+        self.world.tell("deleted", 1, 1, 0, asked=12, told=12.1)
+
+    def test_a_removed_remark_is_good(self):
+        verdict = self.world.verdict()
+        self.assertEqual(verdict.text(), "")
+        self.assertEqual(verdict.facts["removed remarks"], 1)
+
+    def test_a_deletion_without_an_answer_may_have_worked_or_not(self):
+        self.world.delete(2, told=None)
+        self.assertEqual(self.world.verdict().text(), "")
+        world = World()
+        world.entries.append({"what": "deletion", "outcome": "asked", "id": 1, "asked": 10})
+        self.assertEqual(world.verdict().text(), "")
+
+    def test_a_remark_without_votes_is_deleted_as_well(self):
+        self.world.delete(5)
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_a_deleted_remark_that_is_left_is_a_wrong_total(self):
+        world = World()
+        world.entries += [{"what": "deletion", "outcome": "asked", "id": 1, "asked": 10},
+                          {"what": "deletion", "outcome": "deleted", "id": 1, "told": 11}]
+        self.world = world
+        self.assertIn("its row is left", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_a_vote_that_was_accepted_after_the_deletion_is_a_wrong_total(self):
+        self.world.tell("ok", 1, 1, 1, changed=False, votes=2, event="v5", asked=10.5, told=12)
+        self.assertEqual(self.world.verdict().text(), "")
+        self.world.tell("ok", 1, 1, 1, changed=False, votes=2, event="v5", asked=11.5, told=12)
+        self.assertIn("was accepted", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_a_vote_that_was_refused_before_the_deletion_is_a_wrong_total(self):
+        self.world.tell("deleted", 1, 1, 0, asked=9, told=9.5)
+        self.assertIn("before its deletion", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_a_vote_that_was_refused_without_a_deletion_is_a_wrong_total(self):
+        self.world.tell("deleted", 1, 2, 0, asked=9, told=9.5)
+        self.assertIn("no client deleted", self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_rows_that_are_left_are_a_wrong_total(self):
+        for table in ("vote_state", "vote_count", "vote_last"):
+            with self.subTest(table):
+                self.setUp()
+                if table == "vote_state":
+                    self.world.states[3, 1] = 1, 1
+                elif table == "vote_count":
+                    self.world.counts[1] = 2
+                else:
+                    self.world.lasts.add(1)
+                self.assertIn(table, self.assert_found("totals", 1).stories["totals"][0])
+
+    def test_a_tally_that_has_not_ended_is_a_wrong_total(self):
+        self.world.closed.clear()
+        self.assert_found("totals", 1)
+
+    def test_a_tally_that_is_not_that_of_the_log_is_a_wrong_total(self):
+        self.world.tallies = {1: (1, 6), 2: (1, 1)}
+        self.assert_found("totals", 1)
+
+    def test_a_missing_tombstone_is_lost(self):
+        del self.world.records[self.world.place("tombstone-1")]
+        self.assert_found("lost", 1)
+
+    def test_a_tombstone_that_nobody_asked_for_is_a_wrong_total(self):
+        self.world.records.append(judge.Record(VOTES, 0, 99, "2", "t", None, None, None, None))
+        self.assert_found("totals", 1)
+
+    def test_a_vote_behind_the_tombstone_is_reordered(self):
+        record = self.world.records.pop(self.world.place("v6"))
+        self.world.records.append(record)
+        self.assertIn("after its tombstone", self.assert_found("reordered").stories["reordered"][0])
+
+    def test_a_repeated_vote_behind_the_tombstone_is_allowed(self):
+        self.world.records.append(self.world.records[self.world.place("v6")]._replace(offset=99))
+        self.world.records.append(self.world.records[self.world.place("tombstone-1")])
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_a_vote_before_the_deletion_must_be_in_the_log(self):
+        del self.world.rows[self.world.row("v6")]
+        self.assert_found("lost", 1)
 
 
 if __name__ == "__main__":

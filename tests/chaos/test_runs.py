@@ -22,7 +22,7 @@ import plan  # noqa: E402
 SECONDS = os.environ.get("TALLYBOX_CHAOS_SECONDS") or "60"
 SEED = os.environ.get("TALLYBOX_CHAOS_SEED") or "1"
 GOOD = re.compile(r"chaos: seconds=\d+ kills=(\d+) stops=(\d+) cuts=(\d+) votes=(\d+) "
-                  r"lost=0 twice=0 reordered=0 totals=ok")
+                  r"lost=0 twice=0 reordered=0 totals=ok reads=ok")
 
 
 class Ledger(unittest.TestCase):
@@ -105,7 +105,7 @@ class Tampered(unittest.TestCase):
             good = self.chaos.report(self.chaos.judge())
         self.assertFalse(good)
         lines = text.getvalue().splitlines()
-        self.assertRegex(lines[-1], r"lost=1 twice=1 reordered=1 totals=wrong$")
+        self.assertRegex(lines[-1], r"lost=1 twice=1 reordered=1 totals=wrong reads=ok$")
         self.assertIn(f"lost: {gone[1]}", text.getvalue())
         self.assertIn(str(self.chaos.world.folder), text.getvalue())
 

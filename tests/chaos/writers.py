@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Who writes while everything breaks: clients of the HTTP API, services that vote with plain SQL,
-and a service with events of its own. Each writes into its ledger what it was told before it goes
+and a service with events of its own (readers.py has those that read pages, too). Each writes into its ledger what it was told before it goes
 on. Voters belong to one writer each, contents and keys to all."""
 
 import base64
-import http.client
 import json
 import os
 import random
@@ -14,11 +13,14 @@ import uuid
 
 import pymysql
 
+import api_client
 import effects
 import suite
 import ledger
 
-CONTENTS = 40
+CONTENTS = 40            # remarks that stay, 1 to CONTENTS
+ITEMS = 3                # of remarks, 1 to ITEMS
+DELETED_PART, MADE_PART = 0.03, 0.2  # of votes: on deleted remarks; on those, and on made ones
 KEYS, TASK_KEYS, CALL_KEYS = 60, 30, 12
 REFUSED_PART = 0.0015    # of steps
 TOPIC_BYTES_MAX = 40000  # of the steps' topic: max.message.bytes
@@ -44,6 +46,16 @@ def new_id():
     value = int(time.time() * 1000) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xf << 76) | 7 << 76
     return str(uuid.UUID(int=value & ~(3 << 62) | 2 << 62))
+
+
+def item_of(remark):
+    """Of a remark that stays."""
+    return 1 + remark % ITEMS
+
+
+def score_of(remark):
+    """Of a remark that stays."""
+    return remark * 7 % 11
 
 
 class QueueLimit:
@@ -100,50 +112,99 @@ class Writer(threading.Thread):
         """Ends what is open."""
 
 
-class HttpVoter(Writer):
+class Contents:
+    """What can be voted on: remarks that stay, and those that an Author makes and deletes. Any
+    thread."""
+
+    def __init__(self):
+        self.lock = threading.Lock()  # guards made and deleted
+        self.made = []
+        self.deleted = []  # or about to be
+
+    def add(self, remark):
+        with self.lock:
+            self.made.append(remark)
+
+    def take_oldest(self):
+        """Chooses the remark that is deleted next; None: there is none."""
+        with self.lock:
+            if not self.made:
+                return None
+            self.deleted.append(self.made.pop(0))
+            return self.deleted[-1]
+
+    def count(self):
+        with self.lock:
+            return len(self.made)
+
+    def choose(self, rng):
+        """Mostly one that stays; now and then one that was deleted lately."""
+        with self.lock:
+            chance = rng.random()
+            if chance < DELETED_PART and self.deleted:
+                return rng.choice(self.deleted[-20:])
+            if chance < MADE_PART and self.made:
+                return rng.choice(self.made)
+        return rng.randint(1, CONTENTS)
+
+
+class ApiVoter(Writer):
     """Posts arrays of votes to one of the APIs. Without an answer it does what clients do: asks
     again, here or there, or does not care any more."""
 
-    def __init__(self, *args, ports):
+    def __init__(self, *args, ports, contents):
         super().__init__(*args)
-        self.ports = ports
-        self.connections = {}
+        self.client = api_client.ApiClient(ports)
+        self.contents = contents
 
-    def act(self):
-        votes = {(self.rng.randint(1, 60) * 100 + self.number,
-                  self.rng.randint(1, CONTENTS)): self.rng.randint(0, 1)
-                 for _ in range(self.rng.choice((1, 2, 5, 10, 20)))}
-        port = self.rng.choice(self.ports)
+    def cast(self, votes):
+        """{(voter, content): voting}"""
+        port = self.rng.choice(self.client.ports)
         for _ in range(4):
             if self.ask(votes, port) or self.stop.is_set() or self.rng.random() < 0.2:
                 return
             self.stop.wait(self.rng.uniform(0.05, 0.4))
-            port = self.rng.choice(self.ports)
+            port = self.rng.choice(self.client.ports)
 
     def ask(self, votes, port):
         """True when every vote has its answer."""
-        body = json.dumps([{"voterId": v, "contentId": c, "voting": g}
-                           for (v, c), g in votes.items()])
-        answer = self.post(port, body, self.rng.choice((1, 4, READ_TIMEOUT_S)))
+        body = [{"voterId": v, "contentId": c, "voting": g} for (v, c), g in votes.items()]
+        asked = time.monotonic()
+        answer = self.client.ask(port, "POST", "/v1/votes", body,
+                                 self.rng.choice((1, 4, READ_TIMEOUT_S)))
         if answer is None:
             self.write_all("unknown", votes)
             return False
-        status, text = answer
-        if status in (429, 503):
+        if answer.status in (429, 503):
             # The API says when nothing was done, and is taken at its word.
-            self.write_all("refused" if b"nothing was" in text else "unknown", votes)
+            self.write_all("refused" if b"nothing was" in answer.body else "unknown", votes)
             return False
-        if status != 200:
-            raise AssertionError(f"the API answered {status}: {text[:300]}")
-        items = json.loads(text)
-        if any("error" in item for item in items) or len(items) != len(votes):
-            raise AssertionError(f"the API refused a vote: {text[:300]}")
-        self.ledger.write(*({
-            "what": "vote", "outcome": "ok", "voter": item["voterId"],
-            "content": item["contentId"], "voting": item["voting"], "changed": item["changed"],
-            "votes": item["votes"], "event": item.get("eventId")} for item in items))
-        self.votes += len(items)
+        if answer.status != 200:
+            raise AssertionError(f"the API answered {answer.status}: {answer.body[:300]}")
+        items = json.loads(answer.body)
+        if len(items) != len(votes):
+            raise AssertionError(f"{len(votes)} votes got {len(items)} answers: "
+                                 f"{answer.body[:300]}")
+        told = time.monotonic()
+        self.ledger.write(*(self.entry_of(vote, item, asked, told)
+                            for vote, item in zip(votes.items(), items)))
+        self.votes += sum("error" not in item for item in items)
         return True
+
+    @staticmethod
+    def entry_of(vote, item, asked, told):
+        """What the ledger says of one vote that was answered."""
+        (voter, content), voting = vote
+        entry = {"what": "vote", "voter": voter, "content": content, "voting": voting,
+                 "asked": asked, "told": told}
+        if "error" in item:
+            if item["error"]["code"] != "deleted":
+                raise AssertionError(f"the API refused vote {vote}: {item}")
+            return {**entry, "outcome": "deleted"}
+        if (item["voterId"], item["contentId"], item["voting"]) != (voter, content, voting):
+            raise AssertionError(f"vote {vote} got the answer to another one: {item}")
+        return {**entry, "outcome": "ok", "changed": item["changed"], "votes": item["votes"],
+                "event": item.get("eventId")}
 
     def write_all(self, outcome, votes):
         self.ledger.write(*({"what": "vote", "outcome": outcome, "voter": v, "content": c,
@@ -151,26 +212,21 @@ class HttpVoter(Writer):
         if outcome == "unknown":
             self.unknown += len(votes)
 
-    def post(self, port, body, seconds):
-        """(status, body), or None when the result is unknown."""
-        connection = self.connections.pop(port, None)
-        if connection is None:
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
-        try:
-            if connection.sock:
-                connection.sock.settimeout(seconds)
-            connection.request("POST", "/v1/votes", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            result = answer.status, answer.read()
-        except (OSError, http.client.HTTPException):
-            connection.close()
-            return None
-        self.connections[port] = connection
-        return result
-
     def close(self):
-        for connection in self.connections.values():
-            connection.close()
+        self.client.close()
+
+
+class HttpVoter(ApiVoter):
+    """A client with many voters."""
+
+    def act(self):
+        self.cast({(self.rng.randint(1, 60) * 100 + self.number,
+                    self.contents.choose(self.rng)): self.rng.randint(0, 1)
+                   for _ in range(self.rng.choice((1, 2, 5, 10, 20)))})
+
+
+class Deleted(Exception):
+    """A content that takes no more votes: the transaction is rolled back."""
 
 
 class SqlWriter(Writer):
@@ -217,6 +273,8 @@ class SqlWriter(Writer):
                 outcome = "unknown"
                 self.connection.commit()
                 outcome = "committed"
+        except Deleted:
+            self.roll_back()
         except (pymysql.MySQLError, OSError):
             # Before COMMIT was sent: rolled back, now or when the server notices.
             self.close()
@@ -227,6 +285,12 @@ class SqlWriter(Writer):
             self.events += len(written["steps"]) + len(written["calls"])
         elif outcome == "unknown":
             self.unknown += len(written["votes"]) + len(written["steps"])
+
+    def roll_back(self):
+        try:
+            self.connection.rollback()
+        except (pymysql.MySQLError, OSError):
+            self.close()
 
     def write(self, cursor, written):
         """The work of one transaction; what it would have happen goes into written."""
@@ -247,18 +311,25 @@ class SqlWriter(Writer):
 class SqlVoter(SqlWriter):
     """Votes as the API does, with the statements of another application."""
 
+    def __init__(self, *args, contents, **sql):
+        super().__init__(*args, **sql)
+        self.contents = contents
+
     def hold(self):
         # It holds the rows that every voter of these contents needs.
         self.stop.wait(self.rng.choices((0, 0.01, 0.1, 1.2), (70, 20, 8, 2))[0])
 
     def write(self, cursor, written):
-        contents = sorted(self.rng.sample(range(1, CONTENTS + 1), self.rng.choice((1, 1, 2))))
-        for content in contents:
+        contents = {self.contents.choose(self.rng) for _ in range(self.rng.choice((1, 1, 2)))}
+        for content in sorted(contents):
             cursor.execute("INSERT INTO vote_count (content_id, votes) VALUES (%s, 0) "
                            "ON DUPLICATE KEY UPDATE votes = vote_count.votes", [content])
             cursor.execute("SELECT votes FROM vote_count WHERE content_id = %s FOR UPDATE",
                            [content])
             votes = cursor.fetchone()[0]
+            cursor.execute("SELECT 1 FROM deleted_content WHERE content_id = %s", [content])
+            if cursor.fetchone():
+                raise Deleted(content)
             events = []
             for voter in sorted(self.rng.sample(range(1, 31), self.rng.choice((1, 1, 3)))):
                 votes, event = self.vote(cursor, voter * 100 + 50 + self.number, content, votes,
@@ -423,5 +494,6 @@ TABLES = (
                 for scene, policy in TASK_SCENES.items()),
     "INSERT INTO retry_scene (task_group, scene, policy) VALUES "
     + ", ".join(f"('{lane}', 'publish', '{json.dumps(LANE_SCENE)}')" for lane in STEP_LANES),
-    "INSERT INTO remark (id) VALUES " + ", ".join(f"({n})" for n in range(1, CONTENTS + 1)),
+    "INSERT INTO remark (id, item_id, score, status) VALUES "
+    + ", ".join(f"({n}, {item_of(n)}, {score_of(n)}, 1)" for n in range(1, CONTENTS + 1)),
 )
