@@ -62,6 +62,9 @@ static void queues_open(struct api_fixture *fixture)
     assert_int_equal(queue_open(&fixture->votes, &config, &err), RC_OK);
     config.wake = wake_totals_reader;
     assert_int_equal(queue_open(&fixture->reads, &config, &err), RC_OK);
+    config.wake = NULL;
+    config.weight_max = 1;
+    assert_int_equal(queue_open(&fixture->removals, &config, &err), RC_OK);
 }
 
 static void workers_open(struct api_fixture *fixture)
@@ -105,10 +108,39 @@ void workers_start(struct api_fixture *fixture)
         stop_wait(&fixture->stop, 1);
 }
 
+static void open_api(struct api_fixture *fixture)
+{
+    const struct api_config config = {
+        .settings = &fixture->settings,
+        .votes = fixture->votes,
+        .reads = fixture->reads,
+        .removals = fixture->removals,
+        .shards = 1,
+    };
+    struct err err;
+
+    if (api_open(&fixture->api, &config, &err) != RC_OK)
+        fail_msg("%s", err.text);
+}
+
+void reopen_with_tokens(struct api_fixture *fixture, const char *tokens)
+{
+    char path[] = "/tmp/tallybox-api-XXXXXX";
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, tokens, strlen(tokens)), strlen(tokens));
+    close(fd);
+    snprintf(fixture->settings.api.token_file, sizeof(fixture->settings.api.token_file), "%s",
+             path);
+    api_close(fixture->api);
+    open_api(fixture);
+    unlink(path);
+}
+
 int set_up(void **state)
 {
     struct api_fixture *fixture = calloc(1, sizeof(*fixture));
-    struct api_config config = {.settings = &fixture->settings, .shards = 1};
     struct err err;
 
     assert_non_null(fixture);
@@ -122,10 +154,7 @@ int set_up(void **state)
     assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
     queues_open(fixture);
     workers_open(fixture);
-    config.votes = fixture->votes;
-    config.reads = fixture->reads;
-    if (api_open(&fixture->api, &config, &err) != RC_OK)
-        fail_msg("%s", err.text);
+    open_api(fixture);
     *state = fixture;
     return 0;
 }
@@ -139,6 +168,7 @@ int tear_down(void **state)
     loop_join(&fixture->totals_loop);
     queue_drop(fixture->votes);
     queue_drop(fixture->reads);
+    queue_drop(fixture->removals);
     committer_close(fixture->committer);
     totals_reader_close(fixture->totals_reader);
     api_close(fixture->api);
@@ -146,6 +176,7 @@ int tear_down(void **state)
     loop_done(&fixture->totals_loop);
     queue_free(fixture->votes);
     queue_free(fixture->reads);
+    queue_free(fixture->removals);
     stop_done(&fixture->stop);
     votes_db_check(&fixture->fake);
     votes_db_done(&fixture->fake);

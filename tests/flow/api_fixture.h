@@ -23,6 +23,7 @@ struct api_fixture {
     struct stop stop;
     struct queue *votes;
     struct queue *reads;
+    struct queue *removals; /* without a worker */
     struct committer *committer;
     struct totals_reader *totals_reader;
     struct loop commit_loop;
@@ -36,7 +37,9 @@ struct api_fixture {
 /* For cmocka: *state is a fixture whose workers do not run yet. */
 int set_up(void **state);
 int tear_down(void **state);
-/* Returns when both queues have a database. */
+/* Opens the API again, with a file of tokens. */
+void reopen_with_tokens(struct api_fixture *fixture, const char *tokens);
+/* Returns when votes and reads have a database. */
 void workers_start(struct api_fixture *fixture);
 /* One request over a connection of its own; read_answer() closes it and fills answer, body,
  * status. */

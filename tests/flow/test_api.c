@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "producer/remark/remover.h"
 #include "tests/flow/api_fixture.h"
 
 #include <setjmp.h>
@@ -281,6 +282,123 @@ static void a_refused_single_vote_is_422(void **state)
     expect_fault(fixture, 422, "refused", "");
 }
 
+#define REMARKS_TOKEN "remarks-token-01234567"
+#define READ_TOKEN "read-token-01234567890"
+#define BEARER(token) "Authorization: Bearer " token "\r\n"
+
+/* The API with lists, and two tokens of which one may write remarks. */
+static void reopen_with_remarks(struct api_fixture *fixture)
+{
+    snprintf(fixture->settings.api.lists, sizeof(fixture->settings.api.lists), "on");
+    reopen_with_tokens(fixture, REMARKS_TOKEN " remarks\n" READ_TOKEN " votes read\n");
+}
+
+static int send_deletion(struct api_fixture *fixture, const char *path)
+{
+    int fd = connect_to(fixture);
+
+    send_request(fd, "DELETE", path, BEARER(REMARKS_TOKEN), NULL);
+    while (queue_waiting(fixture->removals) == 0)
+        stop_wait(&fixture->stop, 1);
+    return fd;
+}
+
+/* The test does the worker's part: the removal of remark 7 ends in this way. */
+static void expect_removal(struct api_fixture *fixture, enum removal_end end, enum queue_end how)
+{
+    int fd = send_deletion(fixture, "/v1/remarks/7");
+    struct queue_entry *entry = queue_take(fixture->removals, 0, 1, os_now_ms());
+    struct removal_request *request = (struct removal_request *)entry;
+
+    assert_non_null(entry);
+    assert_int_equal(request->id, 7);
+    request->end = end;
+    err_fail(&request->err, RC_REJECT, 0, "a foreign key of the application");
+    queue_finish(fixture->removals, 0, entry, how);
+    read_answer(fixture, fd);
+}
+
+static void a_deletion_is_answered_as_it_ended(void **state)
+{
+    struct api_fixture *fixture = *state;
+
+    reopen_with_remarks(fixture);
+    queue_worked(fixture->removals, os_now_ms());
+    expect_removal(fixture, REMOVAL_DONE, QUEUE_DONE);
+    assert_int_equal(fixture->status, 200);
+    assert_string_equal(fixture->body, "{\"id\":7}");
+    expect_removal(fixture, REMOVAL_NOT_FOUND, QUEUE_DONE);
+    expect_fault(fixture, 404, "not_found", NULL);
+    expect_removal(fixture, REMOVAL_REFUSED, QUEUE_DONE);
+    expect_fault(fixture, 422, "refused", NULL);
+    assert_non_null(strstr(fixture->body, "refuses the deletion: a foreign key"));
+    expect_removal(fixture, REMOVAL_DONE, QUEUE_UNKNOWN);
+    expect_fault(fixture, 503, "timeout", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    assert_non_null(strstr(fixture->body, "may have been deleted, and sending the request again"));
+    expect_removal(fixture, REMOVAL_DONE, QUEUE_LATE);
+    expect_fault(fixture, 503, "timeout", NULL);
+    assert_non_null(strstr(fixture->body, "nothing was changed"));
+    expect_removal(fixture, REMOVAL_DONE, QUEUE_CLOSED);
+    expect_fault(fixture, 503, "unavailable", NULL);
+}
+
+static void a_deletion_without_an_id_or_a_scope_reaches_no_queue(void **state)
+{
+    static const struct fault_case cases[] = {
+        {"DELETE", "/v1/remarks/0", BEARER(REMARKS_TOKEN), NULL, 400, "out_of_range", NULL},
+        {"DELETE", "/v1/remarks/-1", BEARER(REMARKS_TOKEN), NULL, 400, "out_of_range", NULL},
+        {"DELETE", "/v1/remarks/07x", BEARER(REMARKS_TOKEN), NULL, 400, "out_of_range", NULL},
+        {"DELETE", "/v1/remarks/9223372036854775808", BEARER(REMARKS_TOKEN), NULL, 400,
+         "out_of_range", NULL},
+        {"DELETE", "/v1/remarks/7?force=1", BEARER(REMARKS_TOKEN), NULL, 400, "unknown_field",
+         "force"},
+        {"DELETE", "/v1/remarks/", BEARER(REMARKS_TOKEN), NULL, 404, "not_found", NULL},
+        {"DELETE", "/v1/remarks/7/", BEARER(REMARKS_TOKEN), NULL, 404, "not_found", NULL},
+        {"DELETE", "/v1/remarks", BEARER(REMARKS_TOKEN), NULL, 405, "method_not_allowed", NULL},
+        {"DELETE", "/v1/remarks/7", BEARER(READ_TOKEN), NULL, 403, "forbidden", NULL},
+        {"DELETE", "/v1/remarks/7", "", NULL, 401, "unauthorized", NULL},
+    };
+    struct api_fixture *fixture = *state;
+
+    reopen_with_remarks(fixture);
+    queue_worked(fixture->removals, os_now_ms());
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ask(fixture, cases[i].method, cases[i].path, cases[i].headers, cases[i].body);
+        expect_fault(fixture, cases[i].status, cases[i].code, cases[i].at);
+    }
+    assert_true(queue_idle(fixture->removals));
+}
+
+static void a_deletion_waits_for_no_database_and_no_place(void **state)
+{
+    struct api_fixture *fixture = *state;
+    int waiting;
+
+    reopen_with_remarks(fixture);
+    ask(fixture, "DELETE", "/v1/remarks/7", BEARER(REMARKS_TOKEN), NULL);
+    expect_fault(fixture, 503, "unavailable", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    queue_worked(fixture->removals, os_now_ms());
+    waiting = send_deletion(fixture, "/v1/remarks/9223372036854775807");
+    ask(fixture, "DELETE", "/v1/remarks/7", BEARER(REMARKS_TOKEN), NULL);
+    expect_fault(fixture, 429, "too_many_requests", NULL);
+    expect_header(fixture, "Retry-After: 1\r\n");
+    queue_drop(fixture->removals);
+    read_answer(fixture, waiting);
+    expect_fault(fixture, 503, "unavailable", NULL);
+}
+
+static void without_lists_there_is_no_deletion(void **state)
+{
+    struct api_fixture *fixture = *state;
+
+    reopen_with_tokens(fixture, REMARKS_TOKEN " remarks\n");
+    ask(fixture, "DELETE", "/v1/remarks/7", BEARER(REMARKS_TOKEN), NULL);
+    expect_fault(fixture, 403, "forbidden", NULL);
+    assert_non_null(strstr(fixture->body, "api.lists = on"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -300,6 +418,10 @@ int main(void)
         TEST(a_waiting_request_is_answered_at_its_deadline_or_when_the_server_stops),
         TEST(a_full_queue_is_429),
         TEST(a_refused_single_vote_is_422),
+        TEST(a_deletion_is_answered_as_it_ended),
+        TEST(a_deletion_without_an_id_or_a_scope_reaches_no_queue),
+        TEST(a_deletion_waits_for_no_database_and_no_place),
+        TEST(without_lists_there_is_no_deletion),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

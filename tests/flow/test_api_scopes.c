@@ -5,9 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,26 +14,6 @@
 #define TASKS_TOKEN "tasks-token-0123456789"
 #define BEARER(token) "Authorization: Bearer " token "\r\n"
 #define TASK(group) "{\"group\":\"" group "\",\"scene\":\"s\",\"handler\":\"h\"}"
-
-/* Opens the API again, with a file of tokens and with tasks. */
-static void reopen_with_tokens(struct api_fixture *fixture, const char *text)
-{
-    struct api_config config = {.settings = &fixture->settings, .shards = 1};
-    char path[] = "/tmp/tallybox-api-XXXXXX";
-    struct err err;
-    int fd = mkstemp(path);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-    snprintf(fixture->settings.api.token_file, sizeof(fixture->settings.api.token_file), "%s",
-             path);
-    config.votes = fixture->votes;
-    config.reads = fixture->reads;
-    api_close(fixture->api);
-    assert_int_equal(api_open(&fixture->api, &config, &err), RC_OK);
-    unlink(path);
-}
 
 static void a_missing_scope_is_403_and_named(void **state)
 {
