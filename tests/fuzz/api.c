@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The API for votes: methods, paths, query arguments, headers and bodies, with its queues, on an
- * HTTP server and a worker of this file. Every request is answered once, with JSON, and no vote
- * outside its bounds reaches the queue.
+/* The API for votes and remarks: methods, paths, query arguments, headers and bodies, with its
+ * queues, on an HTTP server and a worker of this file. Every request is answered once, with JSON,
+ * and no vote, remark or deletion outside its bounds reaches a queue.
  *
  *     how | METHOD path?name=value&... \n bits of scopes, group \n content type \n traceparent \n
  * body
@@ -11,6 +11,11 @@
 
 #include "common/http/http.h"
 #include "common/os.h"
+#include "producer/remark/page_cache.h"
+#include "producer/remark/recommended.h"
+#include "producer/remark/remark_json.h"
+#include "producer/remark/remark_worker.h"
+#include "producer/remark/remover.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"
@@ -47,6 +52,8 @@ static struct http_server server;
 static struct settings settings;
 static struct queue *votes;
 static struct queue *reads;
+static struct queue *remarks;
+static struct queue *removals;
 static struct queue *tasks;
 static struct api *api;
 static struct http_scopes scopes; /* of the current request */
@@ -191,6 +198,21 @@ static struct queue *queue_ready(void)
     return queue;
 }
 
+/* No page is kept from one input to the next, and no list is ever built. */
+static void open_lists(struct api_config *config)
+{
+    const struct page_cache_config pages = {.bytes_max = 0};
+    const struct recommended_config lists = {.silent_ms = INT64_MAX / 2, .stale_ms = INT64_MAX / 2};
+
+    fuzz_must(page_cache_open(&config->pages, &pages, NULL) == RC_OK &&
+                  recommended_open(&config->recommended, &lists, os_now_ms(), NULL) == RC_OK,
+              "there is memory for lists");
+    remarks = queue_ready();
+    removals = queue_ready();
+    config->remarks = remarks;
+    config->removals = removals;
+}
+
 static void open_once(void)
 {
     struct api_config config = {.settings = &settings, .shards = 1};
@@ -199,6 +221,7 @@ static void open_once(void)
         return;
     settings.api.body_bytes_max = 65536;
     snprintf(settings.api.tasks, sizeof(settings.api.tasks), "on");
+    snprintf(settings.api.lists, sizeof(settings.api.lists), "on");
     snprintf(settings.api.token_file, sizeof(settings.api.token_file), "tokens");
     votes = queue_ready();
     reads = queue_ready();
@@ -206,6 +229,7 @@ static void open_once(void)
     config.reads = reads;
     tasks = queue_ready();
     config.tasks = tasks;
+    open_lists(&config);
     fuzz_must(api_open(&api, &config, NULL) == RC_OK, "the API opens");
 }
 
@@ -245,6 +269,57 @@ static void work_reads(struct queue_entry *entry)
         fuzz_must(request->rows[i].content_id >= 1, "a content is a number");
 }
 
+static void work_write(struct remark_write *write, uint8_t how)
+{
+    const struct remark_values *values = &write->values;
+
+    fuzz_must((scopes.bits & HTTP_SCOPE_REMARKS) != 0, "writing a remark needs its scope");
+    fuzz_must(write->id >= (write->update ? 1 : 0) && (write->update || write->id <= REMARK_ID_MAX),
+              "a remark's id keeps its rules");
+    fuzz_must(write->update ? values->given != 0 : (values->given & 1U << REMARK_ITEM_ID) != 0,
+              "a write has what it needs");
+    for (enum remark_field field = REMARK_NUMBERS; field < REMARK_FIELDS; field++)
+        fuzz_must((values->given & 1U << field) != 0 || !values->texts[field],
+                  "what was not given is not written");
+    write->end = how / 16 % (REMARK_REFUSED + 1);
+    err_fail(&write->err, RC_REJECT, 0, "a constraint of the database");
+}
+
+static void work_page(struct remark_page *page, uint8_t how)
+{
+    const struct remark_row row = {
+        .id = INT64_MAX, .votes = how, .header = "a \"header\"", .user_name = "", .user_face = ""};
+
+    fuzz_must((scopes.bits & HTTP_SCOPE_READ) != 0, "reading a page needs its scope");
+    fuzz_must(page->place.item_id >= 1 && page->rows_max >= 1 &&
+                  page->rows_max <= REMARK_PAGE_ROWS_MAX,
+              "a page is of an item and bounded");
+    fuzz_must(page->place.after || page->place.id == 0, "without a cursor a list begins");
+    page->expired = (how & 32) != 0;
+    for (size_t i = 0; (how & 16) != 0 && i <= page->rows_max; i++)
+        fuzz_must(remark_page_add(page, &row, NULL) == RC_OK, "there is memory for a page");
+}
+
+static void work_remarks(struct queue_entry *entry, uint8_t how)
+{
+    struct remark_request *request = (struct remark_request *)entry;
+
+    if (request->page)
+        work_page(request->page, how);
+    else
+        work_write(request->write, how);
+}
+
+static void work_removals(struct queue_entry *entry, uint8_t how)
+{
+    struct removal_request *request = (struct removal_request *)entry;
+
+    fuzz_must((scopes.bits & HTTP_SCOPE_REMARKS) != 0, "a deletion needs its scope");
+    fuzz_must(request->id >= 1, "a deletion is of a remark");
+    request->end = how / 16 % (REMOVAL_REFUSED + 1);
+    err_fail(&request->err, RC_REJECT, 0, "a foreign key of the application");
+}
+
 /* A task is of a group of the token, and so is all that may be found. */
 static void work_tasks(const struct queue_entry *entry)
 {
@@ -275,6 +350,15 @@ static void work(uint8_t how)
         work_votes(entry, how);
         queue_finish(votes, 0, entry, ends[how % 8]);
     }
+    while ((entry = queue_take(removals, 0, WEIGHT_MAX, os_now_ms()))) {
+        work_removals(entry, how);
+        queue_finish(removals, 0, entry, ends[how % 8]);
+    }
+    /* A page is put into the next queue, for its totals. */
+    while ((entry = queue_take(remarks, 0, WEIGHT_MAX, os_now_ms()))) {
+        work_remarks(entry, how);
+        queue_finish(remarks, 0, entry, ends[how % 8]);
+    }
     while ((entry = queue_take(reads, 0, WEIGHT_MAX, os_now_ms()))) {
         work_reads(entry);
         queue_finish(reads, 0, entry, ends[how % 8]);
@@ -286,11 +370,14 @@ static void work(uint8_t how)
     }
 }
 
-/* A digit and the name of a group; text is freed. */
+/* A hexadecimal digit and the name of a group; text is freed. */
 static void scopes_read(struct http_scopes *read, char *text)
 {
-    if (text[0] >= '0' && text[0] <= '7') {
-        read->bits = (unsigned)(text[0] - '0');
+    static const char digits[] = "0123456789abcdef";
+    const char *digit = text[0] ? strchr(digits, text[0]) : NULL;
+
+    if (digit) {
+        read->bits = (unsigned)(digit - digits);
         snprintf(read->groups[0], sizeof(read->groups[0]), "%s", text + 1);
         read->group_count = text[1] != '\0';
     }
