@@ -11,7 +11,8 @@
 
 #define BUCKETS ((size_t)1 << 14)
 
-/* Where an item stands. Each state has a list of its entries, first in, first out. */
+/* Where an item stands. Each state has a list of its entries, first in, first out; that of
+ * ENTRY_FRESH is in the order in which the lists were built. */
 enum entry_state {
     ENTRY_NEW,      /* waits for its first build */
     ENTRY_AGAIN,    /* has a list, and waits for the next one */
@@ -141,12 +142,16 @@ static void leave_state(struct recommended *lists, struct entry *entry)
 static void join_state(struct recommended *lists, struct entry *entry, enum entry_state state)
 {
     struct entry_list *list = &lists->states[state];
+    struct entry *before = list->last;
 
+    /* The first one is due first: a list may have been built while this one was checked. */
+    while (state == ENTRY_FRESH && before && before->built_ms > entry->built_ms)
+        before = before->before;
     entry->state = state;
-    entry->after = NULL;
-    entry->before = list->last;
-    *(list->last ? &list->last->after : &list->first) = entry;
-    list->last = entry;
+    entry->before = before;
+    entry->after = before ? before->after : list->first;
+    *(before ? &before->after : &list->first) = entry;
+    *(entry->after ? &entry->after->before : &list->last) = entry;
     list->count++;
 }
 

@@ -412,6 +412,31 @@ static void a_state_that_is_older_than_that_of_a_build_is_ignored_once(void **st
     recommended_free(lists);
 }
 
+/* The list that was built first is due first, also if another one is built while it is checked. */
+static void a_list_that_was_checked_is_still_built_again_after_an_hour(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    struct recommended_state later = first_state;
+    int64_t items[RECOMMENDED_BATCH_MAX];
+    const int64_t window = 1;
+
+    (void)state;
+    assert_int_equal(find_count(lists, 1, NOW), -1);
+    assert_int_equal(take(lists, NOW), 1);
+    end_build(lists, 1, 3, &first_state, NOW);
+    later.now_ms += 500;
+    later.finished = later.started = 2;
+    recommended_set_state(lists, &later);
+    assert_int_equal(recommended_take_checks(lists, items), 1);
+    assert_int_equal(find_count(lists, 2, NOW), -1);
+    assert_int_equal(take(lists, NOW + 1000), 2);
+    end_build(lists, 2, 3, &later, NOW + 1000);
+    recommended_end_checks(lists, items, &window, 1);
+    assert_int_equal(take(lists, NOW + 1000), -(REFRESH_MS - 1000));
+    assert_int_equal(take(lists, NOW + REFRESH_MS), 1);
+    recommended_free(lists);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +444,7 @@ int main(void)
         cmocka_unit_test(a_failed_build_is_tried_again_after_two_seconds),
         cmocka_unit_test(a_failed_build_leaves_the_list_that_there_was),
         cmocka_unit_test(a_list_is_built_again_after_an_hour),
+        cmocka_unit_test(a_list_that_was_checked_is_still_built_again_after_an_hour),
         cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
         cmocka_unit_test(new_weights_have_all_items_built_again),
         cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
