@@ -34,10 +34,13 @@ void buf_cut(struct buf *buf, size_t len)
 
 void buf_trim(struct buf *buf)
 {
-    char *data = buf->len < buf->size ? realloc(buf->data, buf->len + 1) : NULL;
+    /* A copy: what realloc() cuts off stays a hole behind each buffer, too small for the next. */
+    char *data = buf->len < buf->size ? malloc(buf->len + 1) : NULL;
 
     if (!data)
         return;
+    memcpy(data, buf->data, buf->len + 1);
+    free(buf->data);
     buf->data = data;
     buf->size = buf->len;
 }
