@@ -732,6 +732,11 @@ const struct task_store *producer_mysql_tasks(const struct producer_mysql *store
     return &store->tasks;
 }
 
+struct db *producer_mysql_db(const struct producer_mysql *store)
+{
+    return store->db;
+}
+
 void producer_mysql_interrupt(struct producer_mysql *store)
 {
     db_interrupt(store->db);

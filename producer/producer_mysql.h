@@ -5,6 +5,7 @@
 #define PRODUCER_PRODUCER_MYSQL_H
 
 #include "common/config/settings.h"
+#include "common/db/db.h"
 #include "common/err.h"
 #include "producer/producer_ops.h"
 
@@ -25,6 +26,10 @@ void producer_mysql_close(struct producer_mysql *store);
 const struct vote_store *producer_mysql_votes(const struct producer_mysql *store);
 const struct totals_store *producer_mysql_totals(const struct producer_mysql *store);
 const struct task_store *producer_mysql_tasks(const struct producer_mysql *store);
+
+/* The connection, for another adapter of the same thread while no transaction is open; valid until
+ * the close. */
+struct db *producer_mysql_db(const struct producer_mysql *store);
 
 /* Ends the statement that is running. Any thread. */
 void producer_mysql_interrupt(struct producer_mysql *store);

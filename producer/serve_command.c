@@ -319,11 +319,14 @@ static enum rc make_remover(struct serve *serve, struct err *err)
                             settings->api.lane_count, err);
 
     if (rc == RC_OK)
-        rc = removal_mysql_open(&serve->removal_store, &settings->sink, err);
+        rc = removal_mysql_open(&serve->removal_store, &settings->sink,
+                                producer_mysql_db(serve->close_store), err);
     if (rc != RC_OK)
         return rc;
     config.close.store = producer_mysql_votes(serve->close_store);
     config.store = removal_mysql_store(serve->removal_store);
+    for (enum removal_kind kind = 0; kind < REMOVAL_KINDS; kind++)
+        config.marks[kind] = removal_mysql_marks(serve->removal_store, kind);
     rc = remover_open(&serve->remover, &config, err);
     if (rc != RC_OK)
         return rc;

@@ -69,16 +69,18 @@ struct metric serve_page_cache_bytes = {.name = "tallybox_remark_cache_bytes",
 struct metric serve_queue_remarks = {.name = "tallybox_remark_queue_rows",
                                      .kind = METRIC_GAUGE,
                                      .help = "Remarks of pages that wait to be read."};
-struct metric serve_removals = {.name = "tallybox_removals_total",
-                                .kind = METRIC_COUNTER,
-                                .help = "Deleted remarks that were removed with their votes."};
+struct metric serve_removals = {
+    .name = "tallybox_removals_total",
+    .kind = METRIC_COUNTER,
+    .help = "Deleted remarks, and contents of deleted_content, whose votes were removed."};
 struct metric serve_queue_removals = {.name = "tallybox_removal_queue_remarks",
                                       .kind = METRIC_GAUGE,
                                       .help = "Requests to delete a remark that wait."};
 struct metric serve_removal_oldest_age = {
     .name = "tallybox_removal_oldest_seconds",
     .kind = METRIC_GAUGE,
-    .help = "How long ago the remark was deleted whose removal has waited longest; 0: none waits."};
+    .help =
+        "How long ago the removal of votes was asked for that has waited longest; 0: none waits."};
 struct metric serve_recommended_kept = {.name = "tallybox_recommended_requests_total",
                                         .kind = METRIC_COUNTER,
                                         .help = RECOMMENDED_HELP,

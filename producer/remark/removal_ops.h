@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the remover needs of the sink's database, beside the ops of votes (producer_ops.h). One
+/* What the remover needs of the two databases, beside the ops of votes (producer_ops.h). One
  * thread at a time uses the ops of one store. RC_RETRY: try again later, a repetition is harmless;
  * RC_REJECT: the database refuses it; RC_FATAL: an operator must act. */
 #ifndef PRODUCER_REMARK_REMOVAL_OPS_H
@@ -11,13 +11,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A deleted remark that is being removed. */
+/* A deleted content that is being removed. */
 struct removal {
-    int64_t content_id; /* the id of the remark */
-    int64_t age_ms;     /* since it was deleted, when it was claimed */
+    int64_t content_id; /* the id of the remark, if it is one */
+    int64_t age_ms;     /* since the removal was asked for, when it was claimed */
 };
 
-/* Each op is a transaction of its own. */
+/* Where removals are marked. */
+enum removal_kind {
+    REMOVAL_REMARKS,  /* in remark, in the sink: deleted remarks */
+    REMOVAL_CONTENTS, /* in deleted_content, beside the votes: contents that an application deleted
+                       */
+    REMOVAL_KINDS,
+};
+
+/* The marks of one kind. Each op is a transaction of its own. */
+struct removal_marks {
+    void *ctx;
+
+    /* Takes the content whose remove_after passed first, by moving that time claim_ms ahead: if
+     * this process ends, another one takes it then. *found: there was one. */
+    enum rc (*claim)(void *ctx, int64_t claim_ms, struct removal *removal, bool *found,
+                     struct err *err);
+
+    /* Moves remove_after to wait_ms from now, if the content is marked. */
+    enum rc (*put_off)(void *ctx, int64_t id, int64_t wait_ms, struct err *err);
+
+    /* Nothing is left to remove: deletes the remark, if it is marked, or ends the mark of the
+     * content. */
+    enum rc (*finish)(void *ctx, int64_t id, struct err *err);
+
+    /* *age_ms: how long ago the removal was asked for that has waited longest; 0: none waits. */
+    enum rc (*oldest)(void *ctx, int64_t *age_ms, struct err *err);
+};
+
+/* The sink. Each op is a transaction of its own. */
 struct removal_store {
     void *ctx;
 
@@ -28,14 +56,6 @@ struct removal_store {
      * remark; *item_id: its item. */
     enum rc (*mark)(void *ctx, int64_t id, bool *found, int64_t *item_id, struct err *err);
 
-    /* Takes the remark whose remove_after passed first, by moving that time claim_ms ahead: if this
-     * process ends, another one takes the remark then. *found: there was one. */
-    enum rc (*claim)(void *ctx, int64_t claim_ms, struct removal *removal, bool *found,
-                     struct err *err);
-
-    /* Moves remove_after to wait_ms from now. */
-    enum rc (*put_off)(void *ctx, int64_t id, int64_t wait_ms, struct err *err);
-
     /* *ended: the consumer has applied the tombstone of the content. */
     enum rc (*is_ended)(void *ctx, int64_t content_id, bool *ended, struct err *err);
 
@@ -43,12 +63,6 @@ struct removal_store {
      * *count tells how many. */
     enum rc (*delete_lasts)(void *ctx, int64_t content_id, size_t rows_max, size_t *count,
                             struct err *err);
-
-    /* Deletes the row of remark, if there is one that is marked. */
-    enum rc (*delete_remark)(void *ctx, int64_t id, struct err *err);
-
-    /* *age_ms: how long ago the remark was deleted that has waited longest; 0: none waits. */
-    enum rc (*oldest)(void *ctx, int64_t *age_ms, struct err *err);
 
     /* After RC_RETRY. True: a collision with another transaction. */
     bool (*collided)(void *ctx, const struct err *err);

@@ -28,7 +28,7 @@ enum stage {
     STAGE_COUNT,
     STAGE_TALLY,
     STAGE_LASTS,
-    STAGE_REMARK
+    STAGE_FINISH
 };
 
 struct remover {
@@ -37,6 +37,7 @@ struct remover {
     struct removal_request *request; /* NULL: none */
     enum stage stage;
     struct removal removal; /* that is claimed, unless the stage is STAGE_CLAIM */
+    enum removal_kind kind; /* of the last claim */
     int64_t claimed_ms;
     int64_t next_ms;    /* the next step is not earlier */
     int64_t oldest_ms;  /* the next measurement */
@@ -130,29 +131,39 @@ static const struct worker_ops ops = {
 
 static enum rc measure_oldest(struct remover *remover, int64_t now_ms, struct err *err)
 {
-    const struct removal_store *store = remover->config.store;
-    int64_t age_ms = 0;
-    enum rc rc = RC_OK;
+    int64_t oldest_ms = 0;
 
     if (now_ms < remover->oldest_ms)
         return RC_OK;
-    rc = store->oldest(store->ctx, &age_ms, err);
-    if (rc != RC_OK)
-        return rc;
+    for (size_t kind = 0; kind < REMOVAL_KINDS; kind++) {
+        const struct removal_marks *marks = remover->config.marks[kind];
+        int64_t age_ms = 0;
+        enum rc rc = marks ? marks->oldest(marks->ctx, &age_ms, err) : RC_OK;
+
+        if (rc != RC_OK)
+            return rc;
+        oldest_ms = age_ms > oldest_ms ? age_ms : oldest_ms;
+    }
     remover->oldest_ms = now_ms + OLDEST_MS;
-    metric_set(&serve_removal_oldest_age, age_ms / 1000);
+    metric_set(&serve_removal_oldest_age, oldest_ms / 1000);
     return RC_OK;
 }
 
-static enum rc claim_remark(struct remover *remover, int64_t now_ms, int64_t *wait_ms,
-                            struct err *err)
+/* The kinds take turns, so that many removals of one kind do not delay the other. */
+static enum rc claim_content(struct remover *remover, int64_t now_ms, int64_t *wait_ms,
+                             struct err *err)
 {
-    const struct removal_store *store = remover->config.store;
     bool found = false;
     enum rc rc = measure_oldest(remover, now_ms, err);
 
-    if (rc == RC_OK)
-        rc = store->claim(store->ctx, REMOVER_CLAIM_MS, &remover->removal, &found, err);
+    for (size_t i = 0; rc == RC_OK && !found && i < REMOVAL_KINDS; i++) {
+        const struct removal_marks *marks;
+
+        remover->kind = (remover->kind + 1) % REMOVAL_KINDS;
+        marks = remover->config.marks[remover->kind];
+        if (marks)
+            rc = marks->claim(marks->ctx, REMOVER_CLAIM_MS, &remover->removal, &found, err);
+    }
     if (rc != RC_OK)
         return rc;
     *wait_ms = found ? 0 : LOOK_MS;
@@ -161,15 +172,21 @@ static enum rc claim_remark(struct remover *remover, int64_t now_ms, int64_t *wa
     return RC_OK;
 }
 
+static enum rc put_off(struct remover *remover, int64_t wait_ms, struct err *err)
+{
+    const struct removal_marks *marks = remover->config.marks[remover->kind];
+
+    return marks->put_off(marks->ctx, remover->removal.content_id, wait_ms, err);
+}
+
 /* A removal of many rows takes longer than the claim. */
 static enum rc keep_claim(struct remover *remover, int64_t now_ms, struct err *err)
 {
-    const struct removal_store *store = remover->config.store;
     enum rc rc;
 
     if (now_ms - remover->claimed_ms < REMOVER_CLAIM_MS / 2)
         return RC_OK;
-    rc = store->put_off(store->ctx, remover->removal.content_id, REMOVER_CLAIM_MS, err);
+    rc = put_off(remover, REMOVER_CLAIM_MS, err);
     if (rc == RC_OK)
         remover->claimed_ms = now_ms;
     return rc;
@@ -179,7 +196,7 @@ static void end_stage(struct remover *remover, bool ended)
 {
     static const enum stage next[] = {
         [STAGE_CLOSE] = STAGE_STATES, [STAGE_STATES] = STAGE_COUNT, [STAGE_COUNT] = STAGE_TALLY,
-        [STAGE_TALLY] = STAGE_LASTS,  [STAGE_LASTS] = STAGE_REMARK, [STAGE_REMARK] = STAGE_CLAIM,
+        [STAGE_TALLY] = STAGE_LASTS,  [STAGE_LASTS] = STAGE_FINISH, [STAGE_FINISH] = STAGE_CLAIM,
     };
 
     if (ended)
@@ -199,7 +216,7 @@ static enum rc await_tally(struct remover *remover, struct err *err)
         return rc;
     wait_ms = wait_ms < WAIT_MS_MIN ? WAIT_MS_MIN : wait_ms;
     wait_ms = wait_ms > WAIT_MS_MAX ? WAIT_MS_MAX : wait_ms;
-    rc = store->put_off(store->ctx, remover->removal.content_id, wait_ms, err);
+    rc = put_off(remover, wait_ms, err);
     if (rc == RC_OK)
         remover->stage = STAGE_CLAIM;
     return rc;
@@ -208,6 +225,7 @@ static enum rc await_tally(struct remover *remover, struct err *err)
 static enum rc remove_rows(struct remover *remover, struct err *err)
 {
     const struct removal_store *store = remover->config.store;
+    const struct removal_marks *marks = remover->config.marks[remover->kind];
     const struct vote_store *votes = remover->config.close.store;
     int64_t id = remover->removal.content_id;
     size_t count = 0;
@@ -228,8 +246,8 @@ static enum rc remove_rows(struct remover *remover, struct err *err)
     case STAGE_LASTS:
         rc = store->delete_lasts(store->ctx, id, REMOVER_BATCH_ROWS, &count, err);
         break;
-    case STAGE_REMARK:
-        rc = store->delete_remark(store->ctx, id, err);
+    case STAGE_FINISH:
+        rc = marks->finish(marks->ctx, id, err);
         if (rc == RC_OK)
             metric_add(&serve_removals, 1);
         break;
@@ -250,12 +268,14 @@ static enum rc run_stage(struct remover *remover, int64_t now_ms, struct err *er
     return remover->stage == STAGE_TALLY ? await_tally(remover, err) : remove_rows(remover, err);
 }
 
-/* A remark that a database refuses to remove does not delay the others: it is claimed again when
+/* A content that a database refuses to remove does not delay the others: it is claimed again when
  * the claim has passed. */
 static void leave_refused(struct remover *remover, int64_t now_ms, struct err *err)
 {
     if (remover->stage != STAGE_CLAIM)
-        err_wrap(err, "remark %" PRId64 " is not removed", remover->removal.content_id);
+        err_wrap(err, "%s %" PRId64 " is not removed",
+                 remover->kind == REMOVAL_REMARKS ? "remark" : "content",
+                 remover->removal.content_id);
     remover->stage = STAGE_CLAIM;
     remover->refused_ms = now_ms + INT64_C(2) * REMOVER_CLAIM_MS;
 }
@@ -310,7 +330,7 @@ int64_t remover_step_removal(struct remover *remover, int64_t now_ms)
     if (now_ms < remover->next_ms)
         return remover->next_ms - now_ms;
     if (remover->stage == STAGE_CLAIM)
-        rc = claim_remark(remover, now_ms, &wait_ms, &err);
+        rc = claim_content(remover, now_ms, &wait_ms, &err);
     else
         rc = run_stage(remover, now_ms, &err);
     if (rc == RC_OK) {

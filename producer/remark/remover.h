@@ -3,6 +3,8 @@
  * shows it, and closes its content, so that no later vote counts; then it is answered. The rest is
  * done in the background, in bounded batches, by whichever process claims the remark: vote_state,
  * vote_count, then, once the consumer has applied the tombstone, vote_last and the remark itself.
+ * The votes of a content that an application has deleted in its own tables go in the same steps,
+ * once its row of deleted_content is marked, and the row stays.
  *
  * Invariant P6: no row of a content's votes is removed before its mark and its tombstone have
  * committed, and neither vote_last nor the remark before its tally has ended. Every step may be
@@ -46,7 +48,8 @@ struct removal_request {
 
 struct remover_config {
     struct queue *queue;               /* of one shard */
-    const struct removal_store *store; /* borrowed until the close, as close.store */
+    const struct removal_store *store; /* borrowed until the close, as marks and close.store */
+    const struct removal_marks *marks[REMOVAL_KINDS]; /* NULL: there are none of the kind */
     struct close_content close;
     struct page_cache *pages; /* forgets the pages of the item; NULL: none */
     uint64_t (*rng)(void);    /* os_random_u64() */

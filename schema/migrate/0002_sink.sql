@@ -125,9 +125,10 @@ CREATE TABLE remark (
     gmt_create  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     deleted_at  DATETIME(3)  NULL COMMENT 'UTC; no list shows the remark',
     remove_after DATETIME(3) NULL COMMENT 'UTC; of a deleted remark: a process of serve removes its votes and the row after this time; NULL: none does',
+    removal_at  DATETIME(3)  NULL COMMENT 'UTC; housekeeping asked for the removal; NULL: the deletion did',
     PRIMARY KEY (id),
     KEY ix_remark_rollup_due (rollup_due),
-    KEY ix_remark_removal (remove_after, deleted_at),
+    KEY ix_remark_removal (remove_after, deleted_at, removal_at),
     KEY ix_remark_newest (item_id, id),
     KEY ix_remark_votes (item_id, votes, id, votes_window),
     KEY ix_remark_votes_before (item_id, votes_window, votes_before, id)

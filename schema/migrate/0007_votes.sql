@@ -21,5 +21,8 @@ CREATE TABLE deleted_content (
     content_id BIGINT      NOT NULL,
     deleted_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     closed_at  DATETIME(3) NULL COMMENT 'UTC; the tombstone was appended to the outbox; NULL: there is none',
-    PRIMARY KEY (content_id)
+    remove_after DATETIME(3) NULL COMMENT 'UTC; a process of serve removes the votes after this time; NULL: none does',
+    removal_at DATETIME(3) NULL COMMENT 'UTC; when housekeeping asked for that',
+    PRIMARY KEY (content_id),
+    KEY ix_deleted_content_removal (remove_after, closed_at, deleted_at, removal_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'contents that take no more votes';

@@ -165,7 +165,7 @@ static enum rc fake_delete_lasts(void *ctx, int64_t content_id, size_t rows_max,
     return rc == RC_OK ? fake_commit(&fake->session, err) : rc;
 }
 
-static enum rc fake_delete_remark(void *ctx, int64_t id, struct err *err)
+static enum rc fake_finish(void *ctx, int64_t id, struct err *err)
 {
     struct fake_removal *fake = ctx;
     struct fake_removal_row *row = find_row(fake, id);
@@ -212,12 +212,19 @@ struct removal_store fake_removal_ops(struct fake_removal *fake)
         .ctx = fake,
         .ping = fake_ping,
         .mark = fake_mark,
-        .claim = fake_claim,
-        .put_off = fake_put_off,
         .is_ended = fake_is_ended,
         .delete_lasts = fake_delete_lasts,
-        .delete_remark = fake_delete_remark,
-        .oldest = fake_oldest,
         .collided = fake_collided,
+    };
+}
+
+struct removal_marks fake_removal_marks(struct fake_removal *fake)
+{
+    return (struct removal_marks){
+        .ctx = fake,
+        .claim = fake_claim,
+        .put_off = fake_put_off,
+        .finish = fake_finish,
+        .oldest = fake_oldest,
     };
 }

@@ -52,5 +52,6 @@ void fake_removal_write(struct fake_removal *fake, struct fake_removal_row *row)
 
 /* The ops of the connection, which must not move; their ctx is the struct fake_removal. */
 struct removal_store fake_removal_ops(struct fake_removal *fake);
+struct removal_marks fake_removal_marks(struct fake_removal *fake);
 
 #endif

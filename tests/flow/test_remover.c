@@ -28,7 +28,11 @@ struct fixture {
     struct sink_votes sink[REMARKS_MAX];
     struct fake_alone alone; /* the connection to the sink */
     struct fake_removal fake;
+    /* Rows of deleted_content by id, found while they are marked; the same connection. */
+    struct fake_removal_row contents[REMARKS_MAX];
+    struct fake_removal contents_fake;
     struct removal_store store;
+    struct removal_marks marks[REMOVAL_KINDS];
     unsigned calls; /* of the sink: statements and answers */
     unsigned fail_at;
     enum rc fail_rc;
@@ -102,15 +106,26 @@ static void check_row(void *ctx, const struct fake_removal_row *row)
     assert_true(row->now.found || (row->old.deleted && sink->ended && sink->lasts == 0));
 }
 
-static void make_remark(struct fixture *fixture, int64_t id, bool deleted)
+static void check_content(void *ctx, const struct fake_removal_row *row)
 {
-    struct fake_removal_row *row = &fixture->rows[id];
+    const struct fixture *fixture = ctx;
+    const struct sink_votes *sink = &fixture->sink[row - fixture->contents];
 
+    assert_true(row->now.found || (sink->ended && sink->lasts == 0));
+}
+
+static void make_row(struct fixture *fixture, struct fake_removal_row *row, bool deleted)
+{
     row->now = (struct fake_removal_version){.found = true,
                                              .deleted = deleted,
                                              .deleted_ms = fixture->now_ms,
                                              .remove_ms = fixture->now_ms};
     row->old = row->now;
+}
+
+static void make_remark(struct fixture *fixture, int64_t id, bool deleted)
+{
+    make_row(fixture, &fixture->rows[id], deleted);
 }
 
 static uint64_t no_chance(void)
@@ -123,6 +138,7 @@ static void open_remover(struct fixture *fixture)
     const struct remover_config config = {
         .queue = fixture->queue,
         .store = &fixture->store,
+        .marks = {&fixture->marks[REMOVAL_REMARKS], &fixture->marks[REMOVAL_CONTENTS]},
         .close = {.store = &fixture->votes.ops, .lane_count = 1, .rng_bytes = os_random},
         .rng = no_chance,
         .stop = &fixture->stop,
@@ -160,7 +176,12 @@ static int set_up(void **state)
         .refuses_remark = is_refused,
         .on_row = check_row,
     };
+    fixture->contents_fake = fixture->fake;
+    fixture->contents_fake.rows = fixture->contents;
+    fixture->contents_fake.on_row = check_content;
     fixture->store = fake_removal_ops(&fixture->fake);
+    fixture->marks[REMOVAL_REMARKS] = fake_removal_marks(&fixture->fake);
+    fixture->marks[REMOVAL_CONTENTS] = fake_removal_marks(&fixture->contents_fake);
     fixture->store.ping = ping_sink;
     assert_int_equal(stop_init(&fixture->stop, &err), RC_OK);
     assert_int_equal(queue_open(&fixture->queue, &queue, &err), RC_OK);
@@ -267,9 +288,18 @@ static bool has_count(const struct fixture *fixture, int64_t id)
     return false;
 }
 
+/* As an application and, later, housekeeping do. */
+static void mark_content(struct fixture *fixture, int64_t id, size_t voters)
+{
+    add_votes(fixture, id, voters);
+    votes_db_delete(&fixture->votes, id);
+    fixture->rows[id] = (struct fake_removal_row){.now = {.found = false}};
+    make_row(fixture, &fixture->contents[id], true);
+}
+
 static void run_until_removed(struct fixture *fixture, int64_t id)
 {
-    for (int steps = 0; fixture->rows[id].old.found; steps++) {
+    for (int steps = 0; fixture->rows[id].old.found || fixture->contents[id].old.found; steps++) {
         assert_true(steps < STEPS_MAX);
         step(fixture);
     }
@@ -373,8 +403,66 @@ static void a_removal_is_finished_by_another_process(void **state)
     }
 }
 
-/* Statements and answers of oldest, claim, is_ended, delete_lasts and delete_remark. */
-#define SINK_CALLS 15
+static size_t count_tombstones(const struct fixture *fixture, int64_t id)
+{
+    const struct votes_tables *tables = fixture->votes.tables;
+    size_t count = 0;
+
+    for (size_t i = 0; i < tables->event_count; i++)
+        count += tables->events[i].ends && tables->events[i].content_id == id;
+    return count;
+}
+
+static void votes_of_a_marked_content_go_and_its_row_stays(void **state)
+{
+    struct fixture *fixture = *state;
+
+    mark_content(fixture, 1, REMOVER_BATCH_ROWS + 1);
+    mark_content(fixture, 2, 3);
+    fixture->contents[2] = (struct fake_removal_row){.now = {.found = false}};
+    for (int steps = 0; has_count(fixture, 1); steps++) {
+        assert_true(steps < STEPS_MAX);
+        step(fixture);
+    }
+    for (int steps = 0; steps < 200; steps++)
+        step(fixture);
+    assert_true(fixture->contents[1].old.found);
+    assert_int_equal(fixture->sink[1].lasts, REMOVER_BATCH_ROWS + 1);
+    assert_true(metric_value(&serve_removal_oldest_age) > 0);
+    fixture->sink[1].ended = true;
+    run_until_removed(fixture, 1);
+    assert_int_equal(count_tombstones(fixture, 1), 1);
+    assert_int_equal(count_states(fixture, 2), 3);
+    assert_int_equal(count_tombstones(fixture, 2), 0);
+}
+
+static void remarks_and_contents_take_turns(void **state)
+{
+    struct fixture *fixture = *state;
+    struct err err;
+
+    for (int64_t id = 1; id <= 4; id++) {
+        mark_content(fixture, id, 2);
+        fixture->sink[id].ended = true;
+    }
+    add_votes(fixture, 5, 2);
+    make_remark(fixture, 5, true);
+    fixture->sink[5].ended = true;
+    run_until_removed(fixture, 5);
+    assert_true(fixture->contents[3].old.found && fixture->contents[4].old.found);
+    fixture->refused = 4;
+    run_until_removed(fixture, 3);
+    for (int steps = 0; steps < 300; steps++)
+        step(fixture);
+    assert_true(remover_waits(fixture->remover, &err));
+    assert_string_equal(err.text, "content 4 is not removed: remark 4 is refused");
+    fixture->refused = 0;
+    run_until_removed(fixture, 4);
+}
+
+/* Statements and answers of oldest and claim of both kinds, is_ended, delete_lasts and finish; a
+ * content is claimed first. */
+#define SINK_CALLS 17
 #define VOTES_CALLS \
     7 /* begin, make_counts, mark_closed, append, commit, delete_states, delete_count */
 
@@ -390,8 +478,12 @@ static void every_call_may_fail(void **state)
             struct fixture *again;
             unsigned fail_at;
 
-            add_votes(fixture, 1, 7);
-            make_remark(fixture, 1, true); /* by an application */
+            if (call % 2 == way % 2) {
+                mark_content(fixture, 1, 7);
+            } else {
+                add_votes(fixture, 1, 7);
+                make_remark(fixture, 1, true); /* by an application */
+            }
             fixture->sink[1].ended = true;
             fixture->fail_rc = rcs[way];
             fixture->votes.fail_rc = rcs[way];
@@ -437,6 +529,8 @@ int main(void)
         TEST(the_votes_go_first_and_the_remark_after_its_tally),
         TEST(a_remark_that_waits_delays_no_other),
         TEST(a_removal_is_finished_by_another_process),
+        TEST(votes_of_a_marked_content_go_and_its_row_stays),
+        TEST(remarks_and_contents_take_turns),
         TEST(every_call_may_fail),
         TEST(a_request_outlives_failures),
     };

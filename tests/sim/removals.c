@@ -297,6 +297,7 @@ void removal_adapter_init(struct removal_adapter *adapter, struct proc *proc)
         .on_row = note_remark,
     };
     adapter->ops = fake_removal_ops(&adapter->fake);
+    adapter->marks = fake_removal_marks(&adapter->fake);
 }
 
 void removal_adapter_close(struct removal_adapter *adapter)

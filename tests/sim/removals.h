@@ -39,6 +39,7 @@ struct removal_adapter {
     struct link sink_link;
     struct fake_removal fake;
     struct removal_store ops;
+    struct removal_marks marks;
     bool total_locked; /* by the open transaction of an application */
 };
 

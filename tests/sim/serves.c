@@ -140,6 +140,7 @@ static void start(struct proc *proc)
                                        .dep = "sink"};
     struct remover_config config = {
         .store = &serve->adapter.ops,
+        .marks = {[REMOVAL_REMARKS] = &serve->adapter.marks},
         .close = {.store = &serve->adapter.votes_ops,
                   .lane_count = proc->sim->plan.lanes,
                   .rng_bytes = removals_rng_bytes},
