@@ -116,6 +116,12 @@ struct metric housekeep_folded = {.name = "tallybox_housekeep_folded_rows_total"
         .name = "tallybox_housekeep_deleted_rows_total", .kind = METRIC_COUNTER, \
         .help = "Old rows deleted.", .labels = "table=\"" table "\""             \
     }
+#define MARKED(table)                                                              \
+    {                                                                              \
+        .name = "tallybox_housekeep_marked_rows_total", .kind = METRIC_COUNTER,    \
+        .help = "Rows of deleted contents marked for the removal of their votes.", \
+        .labels = "table=\"" table "\""                                            \
+    }
 struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_INSTANCES] = DELETED("instance"),
     [HOUSEKEEP_PROGRESS] = DELETED("consumer_progress"),
@@ -124,6 +130,8 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_TASKS] = DELETED("retry_task_history"),
     [HOUSEKEEP_ATTEMPTS] = DELETED("retry_attempt"),
     [HOUSEKEEP_AUDIT] = DELETED("retry_audit"),
+    [HOUSEKEEP_EXPIRED_REMARKS] = MARKED("remark"),
+    [HOUSEKEEP_EXPIRED_CONTENTS] = MARKED("deleted_content"),
 };
 struct metric housekeep_postponed = {
     .name = "tallybox_housekeep_postponed",

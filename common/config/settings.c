@@ -353,6 +353,9 @@ const struct setting settings_table[] = {
      "ever."},
     {LIVE_NUMBER(housekeep, retry_audit_days), "365", 0, 36500, NULL,
      "Days that the actions of operators on the retry queue stay in retry_audit; 0: for ever."},
+    {LIVE_NUMBER(housekeep, vote_state_days), "0", 0, 36500, NULL,
+     "Days after which the votes of contents that an application deleted are removed from "
+     "vote_state, vote_count and vote_last, and its deleted remarks with them; 0: never."},
 
     {ENTRY(admin, listen, SETTING_LISTEN_NEXT), "127.0.0.1:9464+", 0, 0, "off",
      "Address and port of /healthz, /readyz and /metrics; with a + the first free port from this "

@@ -166,12 +166,13 @@ struct settings {
         _Atomic int64_t move_rows_max;
         _Atomic int64_t batch_rows_max;
         _Atomic int64_t pause_ms;
-        _Atomic int64_t instance_days; /* 0: kept for ever, as in the next five */
+        _Atomic int64_t instance_days; /* 0: kept for ever, as in the next six */
         _Atomic int64_t progress_days;
         _Atomic int64_t dead_days;
         _Atomic int64_t dead_history_days;
         _Atomic int64_t retry_history_days;
         _Atomic int64_t retry_audit_days;
+        _Atomic int64_t vote_state_days;
     } housekeep;
     struct {
         char listen[SETTING_TEXT_SIZE]; /* address:port, or "off" */

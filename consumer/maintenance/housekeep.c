@@ -265,7 +265,7 @@ static enum rc drop_part(struct housekeep *housekeep)
     return end_change(housekeep, rc, &housekeep->drop_no_more);
 }
 
-/* Deletes one batch of one kind, or goes on to the next kind. */
+/* Deletes or marks one batch of one kind, or goes on to the next kind. */
 static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
 {
     const struct housekeep_store *store = housekeep->config.store;
@@ -297,7 +297,7 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
         postpone_work(housekeep, housekeep_kind_name(kind));
     metric_add(&housekeep_deleted[kind], (int64_t)rows);
     housekeep->counts.deleted[kind] += rows;
-    if (rows == 0)
+    if (rows == 0 || housekeep_kind_marks(kind))
         housekeep->kind++;
     else
         *wait_ms = rules->pause_ms;
@@ -307,13 +307,14 @@ static enum rc delete_old(struct housekeep *housekeep, int64_t *wait_ms)
 static void log_finished(const struct housekeep_counts *counts)
 {
     uint64_t deleted = 0;
+    uint64_t marked = 0;
 
     for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
-        deleted += counts->deleted[i];
+        *(housekeep_kind_marks((enum housekeep_kind)i) ? &marked : &deleted) += counts->deleted[i];
     log_event(LOG_INFO, "housekeeping_finished",
               "made=%" PRIu64 " dropped=%" PRIu64 " folded=%" PRIu64 " deleted=%" PRIu64
-              " postponed=%" PRIu64 " ms=%" PRId64,
-              counts->made, counts->dropped, counts->folded, deleted, counts->postponed,
+              " marked=%" PRIu64 " postponed=%" PRIu64 " ms=%" PRId64,
+              counts->made, counts->dropped, counts->folded, deleted, marked, counts->postponed,
               counts->ms);
 }
 
@@ -470,7 +471,7 @@ static enum rc report_deletes(struct dry *dry, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < HOUSEKEEP_KINDS; i++) {
         enum housekeep_kind kind = (enum housekeep_kind)i;
         struct housekeep_would would = {
-            .deed = HOUSEKEEP_WOULD_DELETE,
+            .deed = housekeep_kind_marks(kind) ? HOUSEKEEP_WOULD_MARK : HOUSEKEEP_WOULD_DELETE,
             .name = housekeep_kind_name(kind),
             .keep_days = dry->rules->keep_days[i],
         };
@@ -488,13 +489,23 @@ static enum rc report_deletes(struct dry *dry, struct err *err)
 const char *housekeep_kind_name(enum housekeep_kind kind)
 {
     static const char *const names[] = {
-        [HOUSEKEEP_INSTANCES] = "instance",       [HOUSEKEEP_PROGRESS] = "consumer_progress",
-        [HOUSEKEEP_DEAD] = "dead_record",         [HOUSEKEEP_HISTORY] = "dead_history",
-        [HOUSEKEEP_TASKS] = "retry_task_history", [HOUSEKEEP_ATTEMPTS] = "retry_attempt",
+        [HOUSEKEEP_INSTANCES] = "instance",
+        [HOUSEKEEP_PROGRESS] = "consumer_progress",
+        [HOUSEKEEP_DEAD] = "dead_record",
+        [HOUSEKEEP_HISTORY] = "dead_history",
+        [HOUSEKEEP_TASKS] = "retry_task_history",
+        [HOUSEKEEP_ATTEMPTS] = "retry_attempt",
         [HOUSEKEEP_AUDIT] = "retry_audit",
+        [HOUSEKEEP_EXPIRED_REMARKS] = "remark",
+        [HOUSEKEEP_EXPIRED_CONTENTS] = "deleted_content",
     };
 
     return names[kind];
+}
+
+bool housekeep_kind_marks(enum housekeep_kind kind)
+{
+    return kind == HOUSEKEEP_EXPIRED_REMARKS || kind == HOUSEKEEP_EXPIRED_CONTENTS;
 }
 
 int64_t housekeep_ahead_day(int64_t now_day, int64_t months_ahead)

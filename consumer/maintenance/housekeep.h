@@ -96,7 +96,8 @@ struct housekeep_store {
      * folded. */
     enum rc (*drop_part)(void *ctx, const struct housekeep_part *part, struct err *err);
 
-    /* Deletes at most rows_max rows of a kind that are older than `days`. *rows 0: none is left. */
+    /* Deletes, or marks, at most rows_max rows of a kind that are older than `days`. *rows 0: none
+     * is left. */
     enum rc (*delete_old)(void *ctx, enum housekeep_kind kind, int64_t days, size_t rows_max,
                           uint64_t *rows, struct err *err);
 
@@ -141,10 +142,10 @@ struct housekeep_config {
 struct housekeep_counts {
     uint64_t made;
     uint64_t dropped;
-    uint64_t folded; /* rows of dropped partitions */
-    uint64_t deleted[HOUSEKEEP_KINDS];
-    uint64_t postponed; /* changes left to the next round */
-    int64_t ms;         /* duration, set at the end */
+    uint64_t folded;                   /* rows of dropped partitions */
+    uint64_t deleted[HOUSEKEEP_KINDS]; /* or marked */
+    uint64_t postponed;                /* changes left to the next round */
+    int64_t ms;                        /* duration, set at the end */
 };
 
 enum housekeep_phase {
@@ -154,7 +155,7 @@ enum housekeep_phase {
     HOUSEKEEP_BEGINNING,
     HOUSEKEEP_FOLDING,
     HOUSEKEEP_DROPPING,
-    HOUSEKEEP_DELETING, /* delete rows of kind */
+    HOUSEKEEP_DELETING, /* delete or mark rows of kind */
     HOUSEKEEP_FINISH,
     /* the only round of `once` is done, or the engine cannot continue and err tells why */
     HOUSEKEEP_ENDED,
@@ -206,14 +207,19 @@ struct housekeep_next {
 /* A dry run counts no further. */
 #define HOUSEKEEP_DRY_ROWS_MAX 1000000
 
-enum housekeep_deed { HOUSEKEEP_WOULD_MAKE, HOUSEKEEP_WOULD_DROP, HOUSEKEEP_WOULD_DELETE };
+enum housekeep_deed {
+    HOUSEKEEP_WOULD_MAKE,
+    HOUSEKEEP_WOULD_DROP,
+    HOUSEKEEP_WOULD_DELETE,
+    HOUSEKEEP_WOULD_MARK,
+};
 
 struct housekeep_would {
     enum housekeep_deed deed;
-    const char *name;  /* of the partition, or of the table with the rows to delete */
+    const char *name;  /* of the partition, or of the table with the rows to delete or mark */
     int64_t limit_day; /* of the partition */
-    int64_t keep_days; /* of rows to delete */
-    uint64_t rows;     /* to move, drop or delete; HOUSEKEEP_DRY_ROWS_MAX: or more */
+    int64_t keep_days; /* of rows to delete or mark */
+    uint64_t rows;     /* to move, drop, delete or mark; HOUSEKEEP_DRY_ROWS_MAX: or more */
 };
 
 typedef void (*housekeep_on_would)(void *ctx, const struct housekeep_would *would);
@@ -221,6 +227,11 @@ typedef void (*housekeep_on_would)(void *ctx, const struct housekeep_would *woul
 /* Returns the name of the table (static). This and the functions below, up to
  * housekeep_next_drop(), are pure; any thread may call them. */
 const char *housekeep_kind_name(enum housekeep_kind kind);
+
+/* True: rows of the kind are marked for the removal of their votes, not deleted. A round marks
+ * batch_rows_max of them and leaves the rest to the next one, so that removals which a client has
+ * asked for do not wait behind all of them. */
+bool housekeep_kind_marks(enum housekeep_kind kind);
 
 /* Returns the day up to which partitions must exist: the end of the months_ahead full months after
  * the month of now_day. */

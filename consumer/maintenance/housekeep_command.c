@@ -32,7 +32,9 @@ static struct housekeep_rules read_rules(const struct settings *settings)
                       [HOUSEKEEP_HISTORY] = settings->housekeep.dead_history_days,
                       [HOUSEKEEP_TASKS] = settings->housekeep.retry_history_days,
                       [HOUSEKEEP_ATTEMPTS] = settings->housekeep.retry_history_days,
-                      [HOUSEKEEP_AUDIT] = settings->housekeep.retry_audit_days},
+                      [HOUSEKEEP_AUDIT] = settings->housekeep.retry_audit_days,
+                      [HOUSEKEEP_EXPIRED_REMARKS] = settings->housekeep.vote_state_days,
+                      [HOUSEKEEP_EXPIRED_CONTENTS] = settings->housekeep.vote_state_days},
         .move_rows_max = (uint64_t)settings->housekeep.move_rows_max,
         .batch_rows_max = (size_t)settings->housekeep.batch_rows_max,
         .pause_ms = settings->housekeep.pause_ms,
@@ -148,6 +150,20 @@ const struct role housekeep_role = {
     .sections = "mysql,sink,housekeep",
 };
 
+static void put_kinds(struct buf *out, const struct housekeep_counts *counts, bool marks)
+{
+    const char *before = "";
+
+    for (size_t i = 0; i < HOUSEKEEP_KINDS; i++) {
+        enum housekeep_kind kind = (enum housekeep_kind)i;
+
+        if (housekeep_kind_marks(kind) != marks)
+            continue;
+        buf_print(out, "%s\"%s\": %" PRIu64, before, housekeep_kind_name(kind), counts->deleted[i]);
+        before = ", ";
+    }
+}
+
 static int print_counts(const struct housekeep_counts *counts, bool json)
 {
     struct buf out = {0};
@@ -157,9 +173,9 @@ static int print_counts(const struct housekeep_counts *counts, bool json)
                   "{\"made\": %" PRIu64 ", \"dropped\": %" PRIu64 ", \"folded\": %" PRIu64
                   ", \"deleted\": {",
                   counts->made, counts->dropped, counts->folded);
-        for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
-            buf_print(&out, "%s\"%s\": %" PRIu64, i > 0 ? ", " : "",
-                      housekeep_kind_name((enum housekeep_kind)i), counts->deleted[i]);
+        put_kinds(&out, counts, false);
+        buf_text_put(&out, "}, \"marked\": {");
+        put_kinds(&out, counts, true);
         buf_print(&out, "}, \"postponed\": %" PRIu64 ", \"ms\": %" PRId64 "}\n", counts->postponed,
                   counts->ms);
         return options_print(&out);
@@ -170,8 +186,9 @@ static int print_counts(const struct housekeep_counts *counts, bool json)
               counts->ms, counts->made, counts->dropped, counts->folded);
     for (size_t i = 0; i < HOUSEKEEP_KINDS; i++)
         if (counts->deleted[i] > 0)
-            buf_print(&out, ", %" PRIu64 " rows of %s deleted", counts->deleted[i],
-                      housekeep_kind_name((enum housekeep_kind)i));
+            buf_print(&out, ", %" PRIu64 " rows of %s %s", counts->deleted[i],
+                      housekeep_kind_name((enum housekeep_kind)i),
+                      housekeep_kind_marks((enum housekeep_kind)i) ? "marked" : "deleted");
     buf_char(&out, '\n');
     if (counts->postponed > 0)
         buf_print(&out, "postponed changes: %" PRIu64 "; the log tells which and why\n",
@@ -191,8 +208,9 @@ static void would_json(struct report *report, const struct housekeep_would *woul
         [HOUSEKEEP_WOULD_MAKE] = "make",
         [HOUSEKEEP_WOULD_DROP] = "drop",
         [HOUSEKEEP_WOULD_DELETE] = "delete",
+        [HOUSEKEEP_WOULD_MARK] = "mark",
     };
-    bool is_part = would->deed != HOUSEKEEP_WOULD_DELETE;
+    bool is_part = would->deed == HOUSEKEEP_WOULD_MAKE || would->deed == HOUSEKEEP_WOULD_DROP;
     json_t *one =
         json_pack("{s:s, s:s, s:I}", "would", deeds[would->deed], is_part ? "partition" : "table",
                   would->name, "rows", (json_int_t)would->rows);
@@ -221,6 +239,12 @@ static void would_text(struct report *report, const struct housekeep_would *woul
         break;
     case HOUSEKEEP_WOULD_DELETE:
         buf_print(out, "would delete %" PRIu64 "%s rows of %s, older than %" PRId64 " days",
+                  would->rows, more, would->name, would->keep_days);
+        break;
+    case HOUSEKEEP_WOULD_MARK:
+        buf_print(out,
+                  "would mark   %" PRIu64 "%s rows of %s, deleted more than %" PRId64
+                  " days ago, for the removal of their votes",
                   would->rows, more, would->name, would->keep_days);
         break;
     }

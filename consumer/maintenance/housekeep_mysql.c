@@ -502,7 +502,8 @@ static enum rc prepare_kind(struct housekeep_mysql *mysql, enum housekeep_kind k
                             struct old_rows *rows, struct err *err)
 {
     bool writers = kind == HOUSEKEEP_INSTANCES || kind == HOUSEKEEP_TASKS ||
-                   kind == HOUSEKEEP_ATTEMPTS || kind == HOUSEKEEP_AUDIT;
+                   kind == HOUSEKEEP_ATTEMPTS || kind == HOUSEKEEP_AUDIT ||
+                   kind == HOUSEKEEP_EXPIRED_CONTENTS;
 
     *rows = (struct old_rows){
         .db = writers ? mysql->writers : mysql->sink,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kinds of old rows that housekeeping deletes, each by its own setting. housekeep.h decides
- * when they are deleted, consumer_metrics.h counts them, old_rows_mysql.h has their statements. */
+/* The kinds of old rows that housekeeping deletes or marks, each by its own setting. housekeep.h
+ * decides when they are deleted, consumer_metrics.h counts them, old_rows_mysql.h has their
+ * statements. */
 #ifndef CONSUMER_MAINTENANCE_OLD_ROWS_H
 #define CONSUMER_MAINTENANCE_OLD_ROWS_H
 
@@ -13,6 +14,10 @@ enum housekeep_kind {
     /* attempts at tasks that are gone; these and the tasks are on the side of the writers */
     HOUSEKEEP_ATTEMPTS,
     HOUSEKEEP_AUDIT, /* actions of operators on the retry queue, on the side of the writers */
+    /* Marked, and not deleted: a process of serve removes their votes (producer/remark/remover.h).
+     * Age: the deletion. */
+    HOUSEKEEP_EXPIRED_REMARKS,  /* deleted remarks that nothing removes */
+    HOUSEKEEP_EXPIRED_CONTENTS, /* of deleted_content, not closed; on the side of the writers */
     HOUSEKEEP_KINDS,
 };
 

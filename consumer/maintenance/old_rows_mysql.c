@@ -31,6 +31,10 @@ static const struct table tables[] = {
     [HOUSEKEEP_TASKS] = {"retry_task_history", "id", "ended_at"},
     [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
     [HOUSEKEEP_AUDIT] = {"retry_audit", "id", "acted_at"},
+    [HOUSEKEEP_EXPIRED_REMARKS] = {"remark FORCE INDEX (ix_remark_removal)", "deleted_at",
+                                   "deleted_at"},
+    [HOUSEKEEP_EXPIRED_CONTENTS] = {"deleted_content FORCE INDEX (ix_deleted_content_removal)",
+                                    "deleted_at", "deleted_at"},
 };
 
 static void put_text(const struct old_rows *rows, const char *text)
@@ -63,6 +67,10 @@ static void put_old(const struct old_rows *rows, enum housekeep_kind kind, int64
               days);
     if (kind == HOUSEKEEP_PROGRESS)
         put_not_configured(rows);
+    if (kind == HOUSEKEEP_EXPIRED_REMARKS || kind == HOUSEKEEP_EXPIRED_CONTENTS)
+        buf_text_put(rows->sql, " AND remove_after IS NULL");
+    if (kind == HOUSEKEEP_EXPIRED_CONTENTS)
+        buf_text_put(rows->sql, " AND closed_at IS NULL");
 }
 
 /* Selects by age, oldest first, on the index of the time. Excludes the history of a task that still
@@ -211,6 +219,21 @@ static enum rc delete_instances(const struct old_rows *rows, int64_t days, size_
     return run_sql(rows, count, err);
 }
 
+/* The rows are a range of the index. A mark that another process or an application has set stays:
+ * a repetition marks other rows or none. */
+static enum rc mark_expired(const struct old_rows *rows, enum housekeep_kind kind, int64_t days,
+                            size_t rows_max, uint64_t *count, struct err *err)
+{
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "UPDATE ");
+    buf_text_put(rows->sql, tables[kind].name);
+    buf_text_put(rows->sql, " SET remove_after = UTC_TIMESTAMP(3), removal_at = UTC_TIMESTAMP(3) "
+                            "WHERE ");
+    put_old(rows, kind, days);
+    buf_print(rows->sql, " ORDER BY deleted_at LIMIT %zu", rows_max);
+    return run_sql(rows, count, err);
+}
+
 enum rc old_rows_delete(const struct old_rows *rows, enum housekeep_kind kind, int64_t days,
                         size_t rows_max, uint64_t *count, struct err *err)
 {
@@ -227,6 +250,9 @@ enum rc old_rows_delete(const struct old_rows *rows, enum housekeep_kind kind, i
     case HOUSEKEEP_TASKS:
     case HOUSEKEEP_ATTEMPTS:
         return delete_tasks(rows, kind, days, rows_max, count, err);
+    case HOUSEKEEP_EXPIRED_REMARKS:
+    case HOUSEKEEP_EXPIRED_CONTENTS:
+        return mark_expired(rows, kind, days, rows_max, count, err);
     case HOUSEKEEP_KINDS:
         break;
     }

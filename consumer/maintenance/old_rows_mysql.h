@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The statements that count and delete old rows for housekeep_mysql.c. They keep locks
+/* The statements that count, delete and mark old rows for housekeep_mysql.c. They keep locks
  * only on old rows; a lock on another row is released as soon as its age has been compared. One
  * thread at a time. */
 #ifndef CONSUMER_MAINTENANCE_OLD_ROWS_MYSQL_H

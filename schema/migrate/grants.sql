@@ -113,6 +113,8 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_housekeep'@'%';
+GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON sink_side.remark TO 'tallybox_housekeep'@'%';
+GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_housekeep'@'%';
 
 -- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It creates
 -- and reads tables whose names depend on the number.
@@ -238,3 +240,5 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_run'@'%';
+GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON sink_side.remark TO 'tallybox_run'@'%';
+GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_run'@'%';

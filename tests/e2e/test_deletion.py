@@ -225,6 +225,90 @@ class Removal(RemovalCase):
         self.stack.tallybox("verify")
 
 
+class Expiry(RemovalCase):
+    """Contents that an application deleted by SQL: housekeep.vote_state_days. Every test uses
+    contents of its own, and marks all that are old."""
+
+    def once(self, *arguments, **sets):
+        done = self.stack.tallybox("housekeep", *(arguments or ("--once",)), "--json",
+                                   sets={f"housekeep.{key}": value for key, value in sets.items()})
+        return json.loads(done.stdout)
+
+    def delete_content(self, content, days):
+        self.stack.sql("INSERT INTO deleted_content (content_id, deleted_at) VALUES "
+                       "(%s, UTC_TIMESTAMP(3) - INTERVAL %s DAY)", [content, days])
+
+    def state(self, content):
+        """(closed, marked) of a row of deleted_content."""
+        return self.stack.sql("SELECT closed_at IS NOT NULL, remove_after IS NOT NULL "
+                              "FROM deleted_content WHERE content_id = %s", [content])[0]
+
+    def test_old_deletions_are_marked_and_removed_and_young_ones_stay(self):
+        self.stack.sql(
+            "INSERT INTO remark (id, item_id, deleted_at) VALUES (1, 5, UTC_TIMESTAMP(3) - "
+            "INTERVAL 31 DAY), (2, 5, UTC_TIMESTAMP(3) - INTERVAL 29 DAY), (3, 5, NULL)")
+        for content in range(1, 8):
+            self.vote_all(content, 10 + content)
+        self.delete_content(4, 31)
+        self.delete_content(5, 29)
+        self.assertEqual(self.once()["marked"], {"remark": 0, "deleted_content": 0})
+        self.assertEqual(
+            sorted((one["would"], one["table"], one["rows"], one["olderThanDays"])
+                   for one in self.once("--dry-run", vote_state_days=30) if "table" in one),
+            [("mark", "deleted_content", 1, 30), ("mark", "remark", 1, 30)])
+        self.assertEqual(self.once(vote_state_days=30)["marked"],
+                         {"remark": 1, "deleted_content": 1})
+        self.assertEqual(self.once(vote_state_days=30)["marked"],
+                         {"remark": 0, "deleted_content": 0})
+        self.assertEqual(self.state(4), (0, 1))
+
+        serve = self.serving()
+        suite.wait_for("vote_state of the content to be empty", lambda: self.left(4)[:2] == (0, 0))
+        self.assertLess(serve.metric("tallybox_removal_oldest_seconds"), 86400)
+        self.start("relay")
+        self.start("consume")
+        self.wait_removed(1)
+        suite.wait_for("the mark of the content to end", lambda: self.state(4) == (1, 0))
+        self.assertEqual(self.left(4), (0, 0, 0, 0))
+        for content in (2, 3, 5, 6, 7):
+            self.assertEqual(self.left(content)[:2], (10 + content, 1))
+        self.assertEqual(self.state(5), (0, 0))
+        self.stack.wait_drained()
+        for content, count in ((1, 1), (2, 0), (3, 0), (4, 1), (5, 0)):
+            self.assertEqual(len(self.tombstones(content)), count)
+        vote = {"voterId": 1, "contentId": 4, "voting": 1}
+        self.assertEqual(self.send(serve, "POST", "/v1/votes", vote)[0], 404)
+        self.assertEqual(self.once(vote_state_days=30)["marked"],
+                         {"remark": 0, "deleted_content": 0})
+        self.stack.tallybox("verify")
+
+    def test_a_round_marks_a_batch_and_the_next_one_the_rest(self):
+        for content in range(101, 108):
+            self.delete_content(content, 2)
+            self.stack.sql("INSERT INTO remark (id, item_id, deleted_at) VALUES "
+                           "(%s, 5, UTC_TIMESTAMP(3) - INTERVAL 2 DAY)", [content + 100])
+        for marked in (5, 2, 0):
+            self.assertEqual(self.once(vote_state_days=1, batch_rows_max=5)["marked"],
+                             {"remark": marked, "deleted_content": marked})
+        self.assertEqual([self.state(content) for content in range(101, 108)], [(0, 1)] * 7)
+
+    def test_a_removal_that_is_killed_is_finished_by_another_process(self):
+        self.vote_all(301, 8000)
+        self.delete_content(301, 2)
+        self.assertEqual(self.once(vote_state_days=1)["marked"]["deleted_content"], 1)
+        self.start("relay")
+        self.start("consume")
+        serve = self.serving()
+        suite.wait_for("some votes to be removed", lambda: self.left(301)[0] < 8000)
+        serve.kill()
+        self.serving()
+        suite.wait_for("the mark of the content to end", lambda: self.state(301) == (1, 0), 60)
+        self.assertEqual(self.left(301), (0, 0, 0, 0))
+        self.stack.wait_drained()
+        self.assertEqual(len(self.tombstones(301)), 1)
+        self.stack.tallybox("verify")
+
+
 class RemovalKilled(RemovalCase):
     """Deletions of many remarks while processes are killed."""
 

@@ -92,6 +92,36 @@ static void assert_kept(void)
     assert_true(fixture.tables.old.bases[FIXTURE_CONTENT].row_count > 0);
 }
 
+/* Removals that clients ask for must not wait behind all old ones. */
+static void a_round_marks_one_batch_of_each_kind(void **state)
+{
+    size_t batch = rules.batch_rows_max;
+    size_t *remarks = &fixture.tables.made_count[HOUSEKEEP_EXPIRED_REMARKS];
+    size_t *contents = &fixture.tables.made_count[HOUSEKEEP_EXPIRED_CONTENTS];
+
+    (void)state;
+    housekeep_fixture_init(&fixture);
+    *remarks = batch + 3;
+    *contents = 2;
+    engine_start(&one, "a", true);
+    run_round(&one);
+    assert_int_equal(*remarks, batch + 3); /* by default they stay */
+    housekeep_done(&one);
+
+    engine_start(&one, "a", true);
+    one.config.rules.keep_days[HOUSEKEEP_EXPIRED_REMARKS] = 30;
+    one.config.rules.keep_days[HOUSEKEEP_EXPIRED_CONTENTS] = 30;
+    run_round(&one);
+    assert_int_equal(*remarks, 3);
+    assert_int_equal(*contents, 0);
+    assert_int_equal(one.counts.deleted[HOUSEKEEP_EXPIRED_REMARKS], batch);
+    assert_int_equal(one.counts.deleted[HOUSEKEEP_EXPIRED_CONTENTS], 2);
+    one.phase = HOUSEKEEP_IDLE;
+    run_round(&one);
+    assert_int_equal(*remarks, 0);
+    housekeep_done(&one);
+}
+
 static void a_round_makes_drops_and_deletes(void **state)
 {
     (void)state;
@@ -473,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_round_makes_drops_and_deletes),
+        cmocka_unit_test(a_round_marks_one_batch_of_each_kind),
         cmocka_unit_test(without_settings_nothing_is_dropped_or_deleted),
         cmocka_unit_test(a_missed_round_is_caught_up_at_once_and_later_ones_do_not_drift),
         cmocka_unit_test(every_call_may_fail_once),
