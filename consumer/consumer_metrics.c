@@ -130,6 +130,7 @@ struct metric housekeep_deleted[HOUSEKEEP_KINDS] = {
     [HOUSEKEEP_TASKS] = DELETED("retry_task_history"),
     [HOUSEKEEP_ATTEMPTS] = DELETED("retry_attempt"),
     [HOUSEKEEP_AUDIT] = DELETED("retry_audit"),
+    [HOUSEKEEP_CHANGES] = DELETED("recommended_change"),
     [HOUSEKEEP_EXPIRED_REMARKS] = MARKED("remark"),
     [HOUSEKEEP_EXPIRED_CONTENTS] = MARKED("deleted_content"),
 };

@@ -498,6 +498,7 @@ const char *housekeep_kind_name(enum housekeep_kind kind)
         [HOUSEKEEP_AUDIT] = "retry_audit",
         [HOUSEKEEP_EXPIRED_REMARKS] = "remark",
         [HOUSEKEEP_EXPIRED_CONTENTS] = "deleted_content",
+        [HOUSEKEEP_CHANGES] = "recommended_change",
     };
 
     return names[kind];

@@ -33,6 +33,7 @@ static struct housekeep_rules read_rules(const struct settings *settings)
                       [HOUSEKEEP_TASKS] = settings->housekeep.retry_history_days,
                       [HOUSEKEEP_ATTEMPTS] = settings->housekeep.retry_history_days,
                       [HOUSEKEEP_AUDIT] = settings->housekeep.retry_audit_days,
+                      [HOUSEKEEP_CHANGES] = HOUSEKEEP_CHANGE_DAYS,
                       [HOUSEKEEP_EXPIRED_REMARKS] = settings->housekeep.vote_state_days,
                       [HOUSEKEEP_EXPIRED_CONTENTS] = settings->housekeep.vote_state_days},
         .move_rows_max = (uint64_t)settings->housekeep.move_rows_max,

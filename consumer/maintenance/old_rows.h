@@ -13,12 +13,17 @@ enum housekeep_kind {
     HOUSEKEEP_TASKS,     /* ended tasks without a row in retry_task; age: their end */
     /* attempts at tasks that are gone; these and the tasks are on the side of the writers */
     HOUSEKEEP_ATTEMPTS,
-    HOUSEKEEP_AUDIT, /* actions of operators on the retry queue, on the side of the writers */
+    HOUSEKEEP_AUDIT,   /* actions of operators on the retry queue, on the side of the writers */
+    HOUSEKEEP_CHANGES, /* items whose remarks were written; age: the last write */
     /* Marked, and not deleted: a process of serve removes their votes (producer/remark/remover.h).
      * Age: the deletion. */
     HOUSEKEEP_EXPIRED_REMARKS,  /* deleted remarks that nothing removes */
     HOUSEKEEP_EXPIRED_CONTENTS, /* of deleted_content, not closed; on the side of the writers */
     HOUSEKEEP_KINDS,
 };
+
+/* A process of serve reads the changes of the last day at most, whatever it has missed
+ * (producer/remark/recommended_builder.c). */
+#define HOUSEKEEP_CHANGE_DAYS 2
 
 #endif

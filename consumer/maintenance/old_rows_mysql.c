@@ -15,6 +15,8 @@
 /* The params of a task may be as large. An attempt has one sentence. */
 #define TASK_ROWS_MAX 100
 #define ATTEMPT_ROWS_MAX 1000
+/* With an IN list of 1000 values MariaDB makes a temporary table and locks in no order. */
+#define CHANGE_ROWS_MAX 500
 
 struct table {
     const char *name;
@@ -31,6 +33,7 @@ static const struct table tables[] = {
     [HOUSEKEEP_TASKS] = {"retry_task_history", "id", "ended_at"},
     [HOUSEKEEP_ATTEMPTS] = {"retry_attempt", "id", "attempted_at"},
     [HOUSEKEEP_AUDIT] = {"retry_audit", "id", "acted_at"},
+    [HOUSEKEEP_CHANGES] = {"recommended_change", "item_id", "changed_at"},
     [HOUSEKEEP_EXPIRED_REMARKS] = {"remark FORCE INDEX (ix_remark_removal)", "deleted_at",
                                    "deleted_at"},
     [HOUSEKEEP_EXPIRED_CONTENTS] = {"deleted_content FORCE INDEX (ix_deleted_content_removal)",
@@ -219,6 +222,36 @@ static enum rc delete_instances(const struct old_rows *rows, int64_t days, size_
     return run_sql(rows, count, err);
 }
 
+/* Selects without locks, oldest first, and deletes by primary key in its order: a process of serve
+ * that announces the same items locks them in that order, too. An item that was announced since it
+ * was selected stays. */
+static enum rc delete_changes(const struct old_rows *rows, int64_t days, size_t rows_max,
+                              uint64_t *count, struct err *err)
+{
+    struct buf ids = {0};
+    enum rc rc;
+
+    buf_reset(rows->sql);
+    buf_text_put(rows->sql, "SELECT item_id FROM (SELECT item_id FROM recommended_change "
+                            "FORCE INDEX (ix_recommended_change_at) WHERE ");
+    put_old(rows, HOUSEKEEP_CHANGES, days);
+    buf_print(rows->sql, " ORDER BY changed_at LIMIT %zu) old ORDER BY item_id",
+              rows_max < CHANGE_ROWS_MAX ? rows_max : CHANGE_ROWS_MAX);
+    rc = db_query_buf(rows->db, rows->sql, id_on_row, &ids, err);
+    if (rc == RC_OK && ids.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    if (rc == RC_OK && ids.len > 0) {
+        buf_reset(rows->sql);
+        buf_text_put(rows->sql, "DELETE FROM recommended_change WHERE item_id IN (");
+        buf_text_put(rows->sql, buf_text(&ids));
+        buf_text_put(rows->sql, ") AND ");
+        put_old(rows, HOUSEKEEP_CHANGES, days);
+        rc = run_sql(rows, count, err);
+    }
+    buf_done(&ids);
+    return rc;
+}
+
 /* The rows are a range of the index. A mark that another process or an application has set stays:
  * a repetition marks other rows or none. */
 static enum rc mark_expired(const struct old_rows *rows, enum housekeep_kind kind, int64_t days,
@@ -250,6 +283,8 @@ enum rc old_rows_delete(const struct old_rows *rows, enum housekeep_kind kind, i
     case HOUSEKEEP_TASKS:
     case HOUSEKEEP_ATTEMPTS:
         return delete_tasks(rows, kind, days, rows_max, count, err);
+    case HOUSEKEEP_CHANGES:
+        return delete_changes(rows, days, rows_max, count, err);
     case HOUSEKEEP_EXPIRED_REMARKS:
     case HOUSEKEEP_EXPIRED_CONTENTS:
         return mark_expired(rows, kind, days, rows_max, count, err);

@@ -11,6 +11,7 @@
 
 /* An announcement is visible this long after its time at most: one short transaction makes it. */
 #define CHANGE_OVERLAP_MS 10000
+/* Housekeeping keeps them for longer (consumer/maintenance/old_rows.h). */
 #define CHANGES_MS_MAX 86400000
 /* Checks in one step; the rest follows at once. */
 #define BATCHES_MAX 20

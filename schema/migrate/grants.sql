@@ -113,6 +113,7 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_housekeep'@'%';
+GRANT SELECT (item_id, changed_at), DELETE ON sink_side.recommended_change TO 'tallybox_housekeep'@'%';
 GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON sink_side.remark TO 'tallybox_housekeep'@'%';
 GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_housekeep'@'%';
 
@@ -240,5 +241,6 @@ GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_run'@'%';
+GRANT SELECT (item_id, changed_at), DELETE ON sink_side.recommended_change TO 'tallybox_run'@'%';
 GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON sink_side.remark TO 'tallybox_run'@'%';
 GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_run'@'%';

@@ -424,14 +424,14 @@ class OldRows(HousekeepCase):
         self.assertEqual(counts["deleted"], {"instance": 1, "consumer_progress": 0,
                                              "dead_record": 0, "dead_history": 2,
                                              "retry_task_history": 0, "retry_attempt": 0,
-                                             "retry_audit": 0})
+                                             "retry_audit": 0, "recommended_change": 0})
         would = {one["table"]: one["rows"] for one in self.dry(progress_days=30, dead_days=30)}
         self.assertEqual(would, {"consumer_progress": 2, "dead_record": 240})
         counts = self.once(progress_days=30, dead_days=30)
         self.assertEqual(counts["deleted"], {"instance": 0, "consumer_progress": 2,
                                              "dead_record": 240, "dead_history": 0,
                                              "retry_task_history": 0, "retry_attempt": 0,
-                                             "retry_audit": 0})
+                                             "retry_audit": 0, "recommended_change": 0})
         self.assertEqual([row[0] for row in self.stack.sql(
             "SELECT consumer_group FROM consumer_progress ORDER BY 1")],
             [self.stack.group, "young"])
@@ -447,6 +447,19 @@ class OldRows(HousekeepCase):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_audit"), 1)
         self.assertEqual(self.once(retry_audit_days=0)["deleted"]["retry_audit"], 0)
         self.assertEqual(self.once(retry_audit_days=1)["deleted"]["retry_audit"], 1)
+
+    def test_announced_items_go_after_two_days(self):
+        """No process of serve reads what is older than a day."""
+        self.stack.sql("INSERT INTO recommended_change (item_id, changed_at) VALUES " + ",".join(
+            f"({item}, UTC_TIMESTAMP(3) - INTERVAL {47 if item % 3 else 49} HOUR)"
+            for item in range(1, 2101)))
+        self.assertEqual({one["table"]: one["rows"] for one in self.dry() if "table" in one},
+                         {"recommended_change": 700})
+        self.assertEqual(self.once()["deleted"]["recommended_change"], 700)
+        self.assertEqual(self.stack.number(
+            "SELECT COUNT(*) FROM recommended_change WHERE item_id % 3 = 0"), 0)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM recommended_change"), 1400)
+        self.assertEqual(self.once()["deleted"]["recommended_change"], 0)
 
     def test_tasks_that_ended_go_and_what_is_still_about_stays(self):
         def history(task, days):
