@@ -18,7 +18,7 @@ struct side {
 struct merge {
     const struct verify_source *source;
     struct side sides[2]; /* index: enum verify_side */
-    int group;            /* of contents, or VERIFY_TOTALS */
+    int group;            /* of contents, VERIFY_TOTALS or VERIFY_DELETED */
     struct verify_result *result;
 };
 
@@ -102,6 +102,23 @@ static void compare_content(struct merge *merge, int64_t content_id, int64_t wri
                      (long long)content_id);
 }
 
+/* A content that an application deleted may be in deleted_content without being closed, whoever has
+ * ended its tally. */
+static void compare_deleted(struct merge *merge, int64_t content_id,
+                            const struct verify_total *written, const struct verify_total *logged)
+{
+    if (written->ended && !logged->ended)
+        verify_found(merge->result,
+                     "content %lld: closed in deleted_content, but its tally in vote_tally has not "
+                     "ended",
+                     (long long)content_id);
+    else if (logged->ended && written->value == 0 && !merge->source->others_end)
+        verify_found(merge->result,
+                     "content %lld: its tally in vote_tally has ended, but deleted_content has no "
+                     "row of it",
+                     (long long)content_id);
+}
+
 static enum rc run_merge(struct merge *merge, uint64_t *rows, struct err *err)
 {
     struct side *writers = &merge->sides[VERIFY_WRITERS];
@@ -120,24 +137,38 @@ static enum rc run_merge(struct merge *merge, uint64_t *rows, struct err *err)
         content_id = next_content(writers, log);
         written = take_total(writers, content_id);
         logged = take_total(log, content_id);
-        if (!logged.ended)
+        if (merge->group == VERIFY_DELETED)
+            compare_deleted(merge, content_id, &written, &logged);
+        else if (!logged.ended)
             compare_content(merge, content_id, written.value, logged.value);
         (*rows)++;
     }
 }
 
-static enum rc check_totals(const struct verify_source *source, struct verify_result *result,
-                            struct err *err)
+static enum rc merge_contents(const struct verify_source *source, int group,
+                              struct verify_result *result, struct err *err)
 {
     struct merge merge;
     enum rc rc = init_merge(&merge, source, result, err);
 
     if (rc != RC_OK)
         return rc;
-    start_merge(&merge, VERIFY_TOTALS);
+    start_merge(&merge, group);
     rc = run_merge(&merge, &result->rows, err);
     free_merge(&merge);
     return rc;
+}
+
+static enum rc check_totals(const struct verify_source *source, struct verify_result *result,
+                            struct err *err)
+{
+    return merge_contents(source, VERIFY_TOTALS, result, err);
+}
+
+static enum rc check_deleted(const struct verify_source *source, struct verify_result *result,
+                             struct err *err)
+{
+    return merge_contents(source, VERIFY_DELETED, result, err);
 }
 
 /* Counts the voters of vote_state. Compares single contents only in groups that differ, so that a
@@ -189,6 +220,10 @@ static const struct cross_check cross_check[] = {
      "each voter's last vote is the same in vote_state and in vote_document, unless the tally has "
      "ended",
      check_voters},
+    {"deleted_match",
+     "the tally of each closed content has ended, and each content whose tally has ended is in "
+     "deleted_content",
+     check_deleted},
 };
 
 #define CROSS_CHECK_COUNT (sizeof(cross_check) / sizeof(cross_check[0]))

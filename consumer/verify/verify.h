@@ -39,6 +39,10 @@ struct verify_total {
 /* Instead of a group: the totals of all contents. */
 #define VERIFY_TOTALS (-1)
 
+/* Instead of a group: the contents of deleted_content, `ended` if they are closed, and those whose
+ * tallies have ended. Their value is 1. */
+#define VERIFY_DELETED (-2)
+
 enum verify_side { VERIFY_WRITERS, VERIFY_LOG };
 
 /* What the checks need of the two databases. The adapter reads each database from one snapshot. */
@@ -46,6 +50,8 @@ struct verify_source {
     void *ctx;
     /* This installation has no vote tables: nothing is compared between the sides. */
     bool outbox_only;
+    /* Other producers may end tallies: such a content need not be in deleted_content. */
+    bool others_end;
     /* Runs the check and fills rows, violations and offenders. *more is false if there is no check
      * with this index. */
     enum rc (*check)(void *ctx, size_t index, struct verify_result *result, bool *more,
@@ -57,8 +63,9 @@ struct verify_source {
     enum rc (*groups)(void *ctx, enum verify_side side, int64_t fingerprints[VERIFY_GROUPS],
                       uint64_t *rows, struct err *err);
     /* Reads the next contents above `after`, in order, at most max, with their totals (group =
-     * VERIFY_TOTALS) or with the fingerprints of one group. *count 0: the end. A content without
-     * votes may be left out or have 0, but the log has every content whose tally has ended. */
+     * VERIFY_TOTALS), with the fingerprints of one group, or those of VERIFY_DELETED. *count 0: the
+     * end. A content without votes may be left out or have 0, but the log has every content whose
+     * tally has ended. */
     enum rc (*contents)(void *ctx, enum verify_side side, int group, int64_t after,
                         struct verify_total *totals, size_t max, size_t *count, struct err *err);
 };

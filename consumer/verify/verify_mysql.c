@@ -482,6 +482,15 @@ static void put_fingerprints(struct buf *sql, enum verify_side side, int group, 
             max, where, max, where, max);
 }
 
+static const char *contents_of(enum verify_side side, int group)
+{
+    if (group == VERIFY_TOTALS)
+        return side == VERIFY_WRITERS ? "0, votes FROM vote_count WHERE"
+                                      : "ended_at IS NOT NULL, votes FROM vote_tally WHERE";
+    return side == VERIFY_WRITERS ? "closed_at IS NOT NULL, 1 FROM deleted_content WHERE"
+                                  : "1, 1 FROM vote_tally WHERE ended_at IS NOT NULL AND";
+}
+
 static enum rc source_contents(void *ctx, enum verify_side side, int group, int64_t after,
                                struct verify_total *totals, size_t max, size_t *count,
                                struct err *err)
@@ -492,10 +501,8 @@ static enum rc source_contents(void *ctx, enum verify_side side, int group, int6
     enum rc rc;
 
     buf_reset(sql);
-    if (group == VERIFY_TOTALS)
-        buf_print(sql, "SELECT content_id, %s WHERE content_id > %lld",
-                  side == VERIFY_WRITERS ? "0, votes FROM vote_count"
-                                         : "ended_at IS NOT NULL, votes FROM vote_tally",
+    if (group < 0)
+        buf_print(sql, "SELECT content_id, %s content_id > %lld", contents_of(side, group),
                   (long long)after);
     else
         put_fingerprints(sql, side, group, after, max);
@@ -518,6 +525,7 @@ enum rc verify_mysql_begin(struct verify_mysql *verify, struct verify_source *so
     }
     source->ctx = verify;
     source->outbox_only = verify->outbox_only;
+    source->others_end = strcmp(verify->settings->consumer.votes_from, "tallybox") != 0;
     source->check = source_check;
     source->groups = source_groups;
     source->contents = source_contents;
@@ -548,12 +556,28 @@ static enum rc subtract_votes(void *ctx, const struct db_row *row, struct err *e
     return RC_OK;
 }
 
+/* Closed contents whose tombstones the consumer has not applied. */
+static enum rc count_unended(struct verify_mysql *verify, int64_t *count, struct err *err)
+{
+    enum rc rc = db_number(verify->db[VERIFY_WRITERS],
+                           "SELECT COUNT(*) FROM deleted_content WHERE closed_at IS NOT NULL",
+                           count, NULL, err);
+
+    if (rc != RC_OK || *count == 0)
+        return rc;
+    return query_ended(verify,
+                       "SELECT COUNT(*) FROM deleted_content WHERE closed_at IS NOT NULL AND "
+                       "content_id IN (",
+                       ")", subtract_votes, count, err);
+}
+
 enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *waiting, size_t size,
                              struct err *err)
 {
     struct drain drain = {0};
     int64_t written = 0;
     int64_t logged = 0;
+    int64_t unended = 0;
     enum rc rc = read_scope(verify, err);
 
     if (rc == RC_OK)
@@ -569,8 +593,12 @@ enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *w
         rc = query_ended(verify,
                          "SELECT COALESCE(SUM(votes), 0) FROM vote_count WHERE content_id IN (",
                          ")", subtract_votes, &written, err);
-    *drained = rc == RC_OK && drain.rows == 0 && written == logged;
-    snprintf(waiting, size, "%llu rows in the outbox, %lld votes counted and %lld logged",
-             (unsigned long long)drain.rows, (long long)written, (long long)logged);
+    if (rc == RC_OK && !verify->outbox_only)
+        rc = count_unended(verify, &unended, err);
+    *drained = rc == RC_OK && drain.rows == 0 && written == logged && unended == 0;
+    snprintf(waiting, size,
+             "%llu rows in the outbox, %lld votes counted and %lld logged, %lld tombstones",
+             (unsigned long long)drain.rows, (long long)written, (long long)logged,
+             (long long)unended);
     return rc;
 }

@@ -14,8 +14,8 @@ enum rc verify_mysql_open(struct verify_mysql **verify, const struct settings *s
                           struct err *err);
 void verify_mysql_close(struct verify_mysql *verify);
 
-/* *drained tells whether all lanes are empty and both sides count the same votes; cheap enough for
- * two calls a second. waiting describes what is missing. */
+/* *drained tells whether all lanes are empty, both sides count the same votes, and all tombstones
+ * are applied; cheap enough for two calls a second. waiting describes what is missing. */
 enum rc verify_mysql_drained(struct verify_mysql *verify, bool *drained, char *waiting, size_t size,
                              struct err *err);
 

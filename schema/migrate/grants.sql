@@ -151,6 +151,7 @@ GRANT SELECT (seq) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
 GRANT SELECT (created_at) ON outbox_side.relay_lane TO 'tallybox_verify'@'%';
 GRANT SELECT ON votes_side.vote_state TO 'tallybox_verify'@'%';
 GRANT SELECT ON votes_side.vote_count TO 'tallybox_verify'@'%';
+GRANT SELECT ON votes_side.deleted_content TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_document TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_tally TO 'tallybox_verify'@'%';
 GRANT SELECT ON sink_side.vote_base TO 'tallybox_verify'@'%';

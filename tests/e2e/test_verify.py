@@ -9,7 +9,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
 
-TABLES = ("vote_document", "vote_tally", "vote_count", "vote_state", "remark", "outbox")
+TABLES = ("vote_document", "vote_tally", "vote_count", "vote_state", "remark", "outbox",
+          "deleted_content")
 
 
 class Verify(suite.Case):
@@ -162,6 +163,22 @@ class Verify(suite.Case):
 
     def test_two_states_that_hide_each_other_in_the_sum_are_found(self):
         self.damage("UPDATE vote_state SET voter_id = 98 WHERE content_id = 1 AND voter_id = 3")
+
+    def test_a_closed_content_whose_tally_goes_on_is_found(self):
+        failed = self.damage("INSERT INTO deleted_content (content_id, closed_at) VALUES "
+                             "(1, UTC_TIMESTAMP(3)), (70, UTC_TIMESTAMP(3))")
+        self.assertEqual(list(failed), ["deleted_match"])
+        self.assertEqual(failed["deleted_match"]["violations"], 2)
+        for content in (1, 70):
+            self.assert_place(failed, f"content {content}: closed in deleted_content, but")
+
+    def test_an_ended_tally_of_a_content_that_takes_votes_is_found(self):
+        failed = self.damage("UPDATE vote_tally SET ended_at = UTC_TIMESTAMP(3) "
+                             "WHERE content_id = 2")
+        self.assertEqual(list(failed), ["deleted_match"])
+        self.assert_place(failed, "content 2: its tally in vote_tally has ended, but")
+        self.stack.sql("INSERT INTO deleted_content (content_id) VALUES (2)")
+        self.stack.tallybox("verify")
 
     def test_changed_remark_votes_are_found(self):
         failed = self.damage("UPDATE remark SET votes = votes + 1 WHERE id = 2")

@@ -16,6 +16,9 @@ struct fake {
     size_t count[2];
     const struct verify_total *voters[2];
     size_t voter_count;
+    const struct verify_total *deleted[2];
+    size_t deleted_count[2];
+    bool others_end;
     size_t check_count;
     size_t bad_check;
     unsigned calls;
@@ -60,6 +63,18 @@ static enum rc fake_groups(void *ctx, enum verify_side side, int64_t sums[VERIFY
     return RC_OK;
 }
 
+/* The next page of one side. */
+static size_t take_page(const struct verify_total *side, size_t side_count, int64_t after,
+                        struct verify_total *totals, size_t max)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < side_count && count < max; i++)
+        if (side[i].content_id > after)
+            totals[count++] = side[i];
+    return count;
+}
+
 static enum rc fake_contents(void *ctx, enum verify_side side, int group, int64_t after,
                              struct verify_total *totals, size_t max, size_t *count,
                              struct err *err)
@@ -68,7 +83,7 @@ static enum rc fake_contents(void *ctx, enum verify_side side, int group, int64_
 
     if (fails(fake))
         return err_fail(err, RC_RETRY, 0, "away");
-    if (group != VERIFY_TOTALS) {
+    if (group >= 0) {
         *count = 0;
         for (size_t i = 0; i < fake->voter_count && *count < max; i++)
             if (fake->voters[side][i].content_id > after &&
@@ -78,10 +93,10 @@ static enum rc fake_contents(void *ctx, enum verify_side side, int group, int64_
     }
     if (fake->page_max && fake->page_max < max)
         max = fake->page_max;
-    *count = 0;
-    for (size_t i = 0; i < fake->count[side] && *count < max; i++)
-        if (fake->side[side][i].content_id > after)
-            totals[(*count)++] = fake->side[side][i];
+    if (group == VERIFY_TOTALS)
+        *count = take_page(fake->side[side], fake->count[side], after, totals, max);
+    else
+        *count = take_page(fake->deleted[side], fake->deleted_count[side], after, totals, max);
     return RC_OK;
 }
 
@@ -89,6 +104,7 @@ struct seen {
     size_t results;
     struct verify_result totals;
     struct verify_result voters;
+    struct verify_result deleted;
     struct verify_result worst;
 };
 
@@ -101,14 +117,19 @@ static void see(void *ctx, const struct verify_result *result)
         seen->totals = *result;
     if (strcmp(result->name, "voters_match") == 0)
         seen->voters = *result;
+    if (strcmp(result->name, "deleted_match") == 0)
+        seen->deleted = *result;
     if (result->violations > seen->worst.violations)
         seen->worst = *result;
 }
 
 static enum rc run(struct fake *fake, struct seen *seen, uint64_t *violations, struct err *err)
 {
-    struct verify_source source = {
-        .ctx = fake, .check = fake_check, .groups = fake_groups, .contents = fake_contents};
+    struct verify_source source = {.ctx = fake,
+                                   .others_end = fake->others_end,
+                                   .check = fake_check,
+                                   .groups = fake_groups,
+                                   .contents = fake_contents};
 
     memset(seen, 0, sizeof(*seen));
     return verify_run(&source, see, seen, violations, err);
@@ -198,6 +219,34 @@ static void voters_that_differ_are_found_although_the_totals_agree(void **state)
                         "content 8: the voters in vote_state are not those in vote_document");
 }
 
+static void a_deleted_content_and_its_tally_are_compared(void **state)
+{
+    /* 1 and 6 are closed, an application has deleted 2 and 3 and ended the tally of 3. */
+    const struct verify_total written[] = {
+        {1, 1, true}, {2, 1, false}, {3, 1, false}, {6, 1, true}};
+    const struct verify_total logged[] = {{1, 1, true}, {3, 1, true}, {4, 1, true}};
+    struct fake fake = {.deleted = {written, logged}, .deleted_count = {4, 3}, .page_max = 1};
+    struct seen seen;
+    struct err err;
+    uint64_t violations;
+
+    (void)state;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(violations, 2);
+    assert_int_equal(seen.deleted.violations, 2);
+    assert_int_equal(seen.deleted.rows, 5);
+    assert_string_equal(seen.deleted.offenders[0],
+                        "content 4: its tally in vote_tally has ended, but deleted_content has no "
+                        "row of it");
+    assert_string_equal(seen.deleted.offenders[1],
+                        "content 6: closed in deleted_content, but its tally in vote_tally has not "
+                        "ended");
+    fake.others_end = true;
+    assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
+    assert_int_equal(violations, 1);
+    assert_non_null(strstr(seen.deleted.offenders[0], "content 6:"));
+}
+
 static void groups_are_not_looked_at_closer_once_enough_offenders_are_known(void **state)
 {
     enum { DIFFERENT = 20 };
@@ -216,8 +265,9 @@ static void groups_are_not_looked_at_closer_once_enough_offenders_are_known(void
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
     assert_int_equal(seen.voters.violations, DIFFERENT);
     assert_int_equal(seen.voters.offender_count, VERIFY_OFFENDERS_MAX);
-    /* The list of checks, both ends of the totals, the groups, and two pages and two ends each. */
-    assert_true(fake.calls <= 1 + 2 + 2 + 4 * VERIFY_OFFENDERS_MAX);
+    /* The list of checks, both ends of the totals and of the deleted contents, the groups, and two
+     * pages and two ends each. */
+    assert_true(fake.calls <= 1 + 2 + 2 + 2 + 4 * VERIFY_OFFENDERS_MAX);
 }
 
 static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
@@ -229,7 +279,7 @@ static void only_the_first_offenders_are_kept_but_all_are_counted(void **state)
 
     (void)state;
     assert_int_equal(run(&fake, &seen, &violations, &err), RC_OK);
-    assert_int_equal(seen.results, 5);
+    assert_int_equal(seen.results, 6);
     assert_int_equal(violations, VERIFY_OFFENDERS_MAX + 2);
     assert_int_equal(seen.worst.offender_count, VERIFY_OFFENDERS_MAX);
     assert_string_equal(seen.worst.offenders[0], "row 0");
@@ -256,8 +306,9 @@ static void a_check_that_cannot_be_made_is_an_error_not_a_pass(void **state)
         assert_int_equal(rc, RC_RETRY);
         assert_non_null(strstr(err.text, "could not be checked: away"));
     }
-    /* Three looks at the list of checks, a page and an end of each side, the voters' groups. */
-    assert_int_equal(at, 3 + 4 + 2 + 1);
+    /* Three looks at the list of checks, a page and an end of each side, the voters' groups, the
+     * end of each side of the deleted contents. */
+    assert_int_equal(at, 3 + 4 + 2 + 2 + 1);
 }
 
 static void what_is_not_checked_depends_on_the_installation(void **state)
@@ -287,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_content_whose_tally_has_ended_is_not_compared),
         cmocka_unit_test(a_difference_on_either_side_is_named),
         cmocka_unit_test(voters_that_differ_are_found_although_the_totals_agree),
+        cmocka_unit_test(a_deleted_content_and_its_tally_are_compared),
         cmocka_unit_test(groups_are_not_looked_at_closer_once_enough_offenders_are_known),
         cmocka_unit_test(only_the_first_offenders_are_kept_but_all_are_counted),
         cmocka_unit_test(a_check_that_cannot_be_made_is_an_error_not_a_pass),
