@@ -14,10 +14,11 @@ Installs what is missing, builds the program and the broker, starts a private Ma
 and sends the 103,689 votes of tests/data/wiki-vote.csv.gz through HTTP, MySQL, the outbox, the
 broker and the consumer into vote_document and remark. Every 10th vote is also taken back and given
 again. Meanwhile the relay and the consumer are each killed with SIGKILL and started again. The
-totals are compared with ones that awk counts in the file. Then an event that the broker refuses
-comes in front of some votes: the retry queue keeps it and what follows on its key, all else flows,
-and an operator lets the key go on. At the end `tallybox verify` checks every promise on the data
-itself. The last lines tell how long installing, building and running took.
+totals are compared with ones that awk counts in the file. One more vote shows that its total counts
+it at once, and the rank of its content after the next roll-up. Then an event that the broker
+refuses comes in front of some votes: the retry queue keeps it and what follows on its key, all else
+flows, and an operator lets the key go on. At the end `tallybox verify` checks every promise on the
+data itself. The last lines tell how long installing, building and running took.
 
   --kafka   a real Apache Kafka instead of librdkafka's in-process broker (fetched once)
   --keep    leaves everything running, to look around
@@ -257,6 +258,33 @@ demo_recommended() {
         fail "the order differs from that of the table: $wanted"
 }
 
+# demo_show WHEN: prints the live total of $content, and its rank as of the last roll-up.
+demo_show() {
+    demo_total=$(curl -fsS "http://127.0.0.1:$demo_api_port/v1/contents/$content/votes" | jq .votes)
+    demo_rank=$("$demo_bin" rank explain "$content" --config "$demo/tallybox.ini" |
+        sed -n 's/^points *//p')
+    printf -v line '  %-26s %s votes, rank %s' "$1" "$demo_total" "$demo_rank"
+    say "$line"
+}
+
+# A total counts a vote at once; the order of a list changes with the next roll-up.
+demo_one_vote() {
+    local content demo_total demo_rank line total_before rank_before
+    content=$(jq '.remarks[1].id' "$demo/recommended.json")
+    step "one more vote on content $content: GET /v1/contents/$content/votes, tallybox rank explain $content"
+    demo_show "before the vote"
+    total_before=$demo_total rank_before=$demo_rank
+    demo_vote "$content"
+    demo_show "right after the vote"
+    ((demo_total == total_before + 1)) ||
+        fail "the total is $demo_total instead of $((total_before + 1))"
+    demo_wait_number "$demo_total" "SELECT votes FROM vote_tally WHERE content_id = $content" \
+        "the vote in the log"
+    "$demo_bin" rollup --once --config "$demo/tallybox.ini" >/dev/null
+    demo_show "after the next roll-up"
+    [[ $demo_rank != "$rank_before" ]] || fail "the rank is still $demo_rank"
+}
+
 demo_where_next() {
     if ((!demo_keep)); then
         say ""
@@ -339,6 +367,7 @@ demo_main() {
     demo_top
     demo_recommended
     demo_compare
+    demo_one_vote
     demo_poison
     "$demo_bin" verify --config "$demo/tallybox.ini" --wait "$demo_wait_s" >"$demo/drained.txt" ||
         { cat "$demo/drained.txt" >&2 && fail "the last votes did not arrive"; }
