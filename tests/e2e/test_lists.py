@@ -4,6 +4,7 @@ of pages, totals and the reader's own votes, and a database that is away."""
 
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import re
@@ -239,6 +240,182 @@ class Pages(suite.Case):
         return sum(int(value) for name, value in self.stack.sql(
             "SHOW GLOBAL STATUS LIKE 'Handler_read%'") if name.lower() in (
                 "handler_read_next", "handler_read_prev", "handler_read_key"))
+
+
+class Model:
+    """What the lists of all items must show. Remarks get ids of the whole range in any order, so
+    that new ones come before, among and behind those that a reader has seen."""
+
+    def __init__(self, case, rng):
+        self.case, self.rng = case, rng
+        self.remarks = {}  # id: {item, header}; those that are not deleted
+        self.totals = {}  # id: votes
+        self.own = {}  # id: what VOTER votes
+        self.tallies = {}  # id: votes, as the consumer has counted them
+        self.windows = [{}]  # of each roll-up: {id: votes}
+        self.voters = iter(range(1000, 10**9))
+        self.ids = rng.sample(range(1, 10**6), 20000)
+
+    def fill(self, item, count):
+        ids = [self.ids.pop() for _ in range(count)]
+        for number in ids:
+            self.remarks[number] = {"item": item, "header": ""}
+            self.tallies[number] = self.rng.randrange(6)
+        if ids:
+            insert(self.case.stack, ((number, item) for number in ids))
+            self.write_tallies(ids)
+
+    def write_tallies(self, ids):
+        self.case.stack.sql(
+            "INSERT INTO vote_tally (content_id, votes, seq, changed_at) VALUES " + ", ".join(
+                f"({n}, {self.tallies[n]}, 1, UTC_TIMESTAMP(3))" for n in ids)
+            + " ON DUPLICATE KEY UPDATE votes = VALUES(votes), seq = seq + 1, "
+            "changed_at = UTC_TIMESTAMP(3)")
+
+    def roll_up(self):
+        self.case.stack.tallybox("rollup", "--once")
+        self.windows.append(dict(self.tallies))
+
+    def place(self, number, sort, window):
+        """Grows towards the end of a list."""
+        return (-self.windows[window].get(number, 0) if sort == "votes" else 0, -number)
+
+    def rest(self, item, sort, window, after):
+        """The ids that a page after this place may show, in order."""
+        places = sorted(self.place(number, sort, window) for number, remark in
+                        self.remarks.items() if remark["item"] == item)
+        return [-place[1] for place in places if after is None or place > after]
+
+    def insert(self, item):
+        body = {"itemId": item, "header": f"h{self.rng.random()}"}
+        if self.rng.randrange(3):
+            body["id"] = self.ids.pop()
+        status, answer = self.case.send("POST", "/v1/remarks", body)
+        self.case.assertEqual(status, 201)
+        self.remarks[answer["id"]] = {"item": item, "header": body["header"]}
+
+    def change(self, item, sql):
+        """A remark of the item is edited, deleted or voted for; sql: also by another program."""
+        known = [number for number, remark in self.remarks.items() if remark["item"] == item]
+        if not known:
+            return
+        number, step = self.rng.choice(known), self.rng.randrange(5)
+        if step == 0:
+            header = f"h{self.rng.random()}"
+            self.case.assertEqual(self.case.send("PATCH", f"/v1/remarks/{number}",
+                                                 {"header": header})[0], 200)
+            self.remarks[number]["header"] = header
+        elif step == 1:
+            if sql and self.rng.randrange(2):
+                self.case.stack.sql("UPDATE remark SET deleted_at = UTC_TIMESTAMP(3) "
+                                    "WHERE id = %s", [number])
+            else:
+                self.case.assertEqual(
+                    self.case.send("DELETE", f"/v1/remarks/{number}")[0], 200)
+            del self.remarks[number]
+        elif step == 2:
+            voting = self.rng.randrange(2)
+            self.case.send("POST", "/v1/votes", {"voterId": VOTER, "contentId": number,
+                                                 "voting": voting})
+            self.totals[number] = self.totals.get(number, 0) + voting - self.own.get(number, 0)
+            self.own[number] = voting
+        else:
+            self.case.send("POST", "/v1/votes", {"voterId": next(self.voters),
+                                                 "contentId": number, "voting": 1})
+            self.totals[number] = self.totals.get(number, 0) + 1
+            self.tallies[number] = self.rng.randrange(6)
+            self.write_tallies([number])
+
+
+VOTER = 7
+SEED = int(os.environ.get("TALLYBOX_LISTS_SEED") or random.SystemRandom().randrange(2**32))
+
+
+class Walks(suite.Case):
+    """Readers go through lists page by page while remarks are inserted, edited and deleted, votes
+    are counted and a roll-up ends. Each page must be the one that a model of the list has at this
+    moment: so no remark comes twice, and none is missed that was there from the first page on.
+    TALLYBOX_LISTS_SEED repeats a run."""
+
+    roles = ()
+    settings = {"rollup.interval_ms": 86400000}
+    ITEMS = 25
+
+    def setUp(self):
+        print(f"TALLYBOX_LISTS_SEED={SEED}", file=sys.stderr)
+        for table in ("remark", "vote_tally", "rollup_state", "vote_state", "vote_count",
+                      "deleted_content"):
+            self.stack.sql(f"DELETE FROM {table}")
+        self.tokens = self.stack.folder / "tokens"
+        self.tokens.write_text(f"{TOKEN} remarks votes read\n")
+        self.tokens.chmod(0o600)
+        self.rng = random.Random(f"{SEED} {self._testMethodName}")
+        self.model = Model(self, self.rng)
+
+    def send(self, method, path, body=None):
+        answer = self.serve.call(method, path, body, {"Authorization": f"Bearer {TOKEN}"})
+        return answer.status, json.loads(answer.body)
+
+    def check_page(self, page, expected, limit, voter):
+        """expected: all ids that are left."""
+        ids = [one["id"] for one in page["remarks"]]
+        self.assertEqual(ids, expected[:limit])
+        self.assertEqual(page["next"] is not None, len(expected) > limit)
+        self.assertFalse(page["stale"])
+        for one in page["remarks"]:
+            self.assertEqual(one["header"], self.model.remarks[one["id"]]["header"])
+            self.assertEqual(one["votes"], self.model.totals.get(one["id"], 0))
+            if voter:
+                self.assertEqual(one["voting"], self.model.own.get(one["id"], 0))
+
+    def walk(self, item, sort, roll_ups):
+        """Returns how many pages were read. roll_ups: how many may end meanwhile."""
+        model, rng = self.model, self.rng
+        limit, voter = rng.choice((1, 3, 7, 20)), rng.randrange(2)
+        path = f"/v1/remarks?itemId={item}&limit={limit}&sort={sort}" + (
+            f"&voterId={VOTER}" if voter else "")
+        window = len(model.windows) - 1
+        after, cursor, pages = None, "", 0
+        while True:
+            status, page = self.send("GET", path + cursor)
+            if sort == "votes" and after and len(model.windows) - 1 > window + 1:
+                self.assertEqual((status, page["error"]["code"]), (410, "expired"))
+                return pages
+            self.assertEqual(status, 200, page)
+            self.check_page(page, model.rest(item, sort, window, after), limit, voter)
+            pages += 1
+            if not page["next"]:
+                return pages
+            after = model.place(page["remarks"][-1]["id"], sort, window)
+            cursor = f"&cursor={page['next']}"
+            for _ in range(rng.randrange(4)):
+                if rng.randrange(3):
+                    model.change(item, roll_ups > 0)
+                else:
+                    model.insert(item)
+            if roll_ups > 0 and rng.randrange(8) == 0:
+                model.roll_up()
+                roll_ups -= 1
+
+    def walk_all(self, roll_ups):
+        for item in range(1, self.ITEMS + 1):
+            self.model.fill(item, self.rng.randrange(40))
+        self.model.roll_up()
+        pages = 0
+        for item in range(1, self.ITEMS + 1):
+            for sort in ("newest", "votes"):
+                with self.subTest(seed=SEED, item=item, sort=sort):
+                    pages += self.walk(item, sort, roll_ups)
+        self.assertGreater(pages, 2 * self.ITEMS)
+
+    def test_pages_from_the_database_follow_the_model(self):
+        self.serve = self.start("serve", sets={"api.token_file": self.tokens, **NO_CACHE})
+        self.walk_all(2)
+
+    def test_kept_pages_follow_what_is_written_over_http(self):
+        """A roll-up and other programs are seen later, so there are none."""
+        self.serve = self.start("serve", sets={"api.token_file": self.tokens})
+        self.walk_all(0)
 
 
 class Cache(suite.Case):
