@@ -32,7 +32,8 @@ struct queue {
     size_t running; /* entries that workers have taken */
     struct breaker breaker;
     bool closed;
-    struct condition database; /* has a lock of its own */
+    struct condition database; /* config.dep; has a lock of its own */
+    struct condition database_more;
 };
 
 static void append_entry(struct list *list, struct queue_entry *entry)
@@ -60,6 +61,14 @@ static void remove_entry(struct list *list, struct queue_entry *entry)
     entry->before = NULL;
 }
 
+/* Without a name the condition never fails. */
+static void init_condition(struct condition *condition, const struct queue_config *config,
+                           const char *dep)
+{
+    condition_init(condition, CONDITION_DEPENDENCY, "dep=%s role=serve reason=no_answer queue=%s",
+                   dep ? dep : "none", config->name);
+}
+
 enum rc queue_open(struct queue **out, const struct queue_config *config, struct err *err)
 {
     struct queue *queue = calloc(1, sizeof(*queue));
@@ -75,8 +84,8 @@ enum rc queue_open(struct queue **out, const struct queue_config *config, struct
     queue->breaker.backoff.base_ms = config->breaker_base_ms;
     queue->breaker.backoff.cap_ms = config->breaker_cap_ms;
     queue->breaker.open = true;
-    condition_init(&queue->database, CONDITION_DEPENDENCY,
-                   "dep=%s role=serve reason=no_answer queue=%s", config->dep, config->name);
+    init_condition(&queue->database, config, config->dep);
+    init_condition(&queue->database_more, config, config->dep_more);
     pthread_mutex_init(&queue->lock, NULL);
     *out = queue;
     return RC_OK;
@@ -88,6 +97,7 @@ void queue_free(struct queue *queue)
         return;
     assert(queue->weight == 0 && queue->running == 0);
     condition_done(&queue->database);
+    condition_done(&queue->database_more);
     pthread_mutex_destroy(&queue->lock);
     free(queue->shards);
     free(queue);
@@ -377,14 +387,19 @@ void queue_worked(struct queue *queue, int64_t now_ms)
     breaker_worked(&queue->breaker);
     pthread_mutex_unlock(&queue->lock);
     condition_ok(&queue->database, now_ms);
+    condition_ok(&queue->database_more, now_ms);
 }
 
-void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, const struct err *err)
+void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, bool more,
+                  const struct err *err)
 {
+    assert(!more || queue->config.dep_more);
     pthread_mutex_lock(&queue->lock);
     breaker_failed(&queue->breaker, now_ms, rng);
     pthread_mutex_unlock(&queue->lock);
-    condition_fail(&queue->database, now_ms, err);
+    condition_fail(more ? &queue->database_more : &queue->database, now_ms, err);
+    if (more)
+        condition_ok(&queue->database, now_ms);
 }
 
 bool queue_is_unavailable(struct queue *queue)

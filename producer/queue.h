@@ -51,6 +51,7 @@ struct queue_config {
     struct metric *waiting; /* gauge of the weight that waits, or NULL */
     const char *name;       /* for the log; static, as dep */
     const char *dep;        /* what the workers use: "mysql" or "sink" */
+    const char *dep_more;   /* the other one, if they use both; NULL: they do not */
 };
 
 /* The breaker is open at first: the first worker that reaches the database closes it. RC_FATAL: no
@@ -97,7 +98,9 @@ bool queue_is_full(struct queue *queue);
 bool queue_may_try(struct queue *queue, int64_t now_ms);
 int64_t queue_wait_ms(struct queue *queue, int64_t now_ms);
 void queue_worked(struct queue *queue, int64_t now_ms);
-void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, const struct err *err);
+/* more: it was dep_more that failed, after dep had worked. */
+void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, bool more,
+                  const struct err *err);
 bool queue_is_unavailable(struct queue *queue);
 
 #endif

@@ -202,6 +202,7 @@ static enum rc open_queues(struct serve *serve, struct err *err)
     if (rc == RC_OK)
         rc = queue_open(&serve->tasks, &config, err);
     config.dep = "sink";
+    config.dep_more = "mysql";
     config.shards = 1;
     config.wake = wake_remover;
     config.waiting = &serve_queue_removals;

@@ -98,7 +98,8 @@ static int64_t note_failure(struct worker *worker, int64_t now_ms, const struct 
 
     if (worker->losses++ == 0 && !queue_is_unavailable(config->queue))
         return 0;
-    queue_failed(config->queue, now_ms, config->rng(), err);
+    queue_failed(config->queue, now_ms, config->rng(),
+                 config->ops->more_failed && config->ops->more_failed(config->ctx), err);
     worker->try_ms = now_ms + queue_wait_ms(config->queue, now_ms);
     return worker->try_ms - now_ms;
 }

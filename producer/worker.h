@@ -29,6 +29,9 @@ struct worker_ops {
     /* After RC_RETRY. True: another transaction was in the way. False: the database cannot be
      * reached or takes no work. NULL: always false. */
     bool (*collided)(void *ctx, const struct err *err);
+    /* After RC_RETRY. True: queue_config.dep_more failed, and dep had worked. NULL: always false.
+     */
+    bool (*more_failed)(void *ctx);
 };
 
 struct worker_config {

@@ -179,7 +179,7 @@ static enum rc store_read_due(void *ctx, int64_t after_id, struct rollup_row *ro
  * with vote_tally would lock its rows against the appliers.
  *
  * Invariant C12: votes_before is assigned first, from the columns that the assignments after it
- * change. Both servers assign from left to right, test_lists.Rollup checks it. */
+ * change. Both servers assign from left to right, test_lists.Pages checks it. */
 static enum rc update_remarks(struct rollup_mysql *mysql, int64_t window,
                               const struct rollup_row *rows, size_t count, uint64_t *changed,
                               struct err *err)

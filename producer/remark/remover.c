@@ -35,6 +35,7 @@ struct remover {
     struct remover_config config;
     struct worker worker;
     struct removal_request *request; /* NULL: none */
+    bool votes_asked; /* by the request or ping that is under way: the sink has worked */
     enum stage stage;
     struct removal removal; /* that is claimed, unless the stage is STAGE_CLAIM */
     enum removal_kind kind; /* of the last claim */
@@ -75,6 +76,7 @@ static enum rc delete_remark(struct remover *remover, struct removal_request *re
     bool now;
     enum rc rc = store->mark(store->ctx, request->id, &found, &item_id, err);
 
+    remover->votes_asked = rc == RC_OK;
     if (rc == RC_OK && found && remover->config.pages)
         page_cache_drop_item(remover->config.pages, item_id);
     if (rc == RC_OK && found)
@@ -110,9 +112,18 @@ static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
 
 static enum rc ping_database(void *ctx, struct err *err)
 {
-    const struct removal_store *store = ((struct remover *)ctx)->config.store;
+    struct remover *remover = ctx;
+    const struct removal_store *store = remover->config.store;
+    const struct vote_store *votes = remover->config.close.store;
+    enum rc rc = store->ping(store->ctx, err);
 
-    return wait_for_operator(store->ping(store->ctx, err));
+    remover->votes_asked = rc == RC_OK;
+    return wait_for_operator(rc == RC_OK ? votes->ping(votes->ctx, err) : rc);
+}
+
+static bool votes_failed(void *ctx)
+{
+    return ((const struct remover *)ctx)->votes_asked;
 }
 
 static bool has_collided(void *ctx, const struct err *err)
@@ -127,6 +138,7 @@ static const struct worker_ops ops = {
     .attempt = attempt_request,
     .ping = ping_database,
     .collided = has_collided,
+    .more_failed = votes_failed,
 };
 
 static enum rc measure_oldest(struct remover *remover, int64_t now_ms, struct err *err)

@@ -8,8 +8,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -36,6 +38,7 @@ struct fixture {
     unsigned calls; /* of the sink: statements and answers */
     unsigned fail_at;
     enum rc fail_rc;
+    bool sink_away;  /* for pings */
     int64_t refused; /* the remark that cannot be deleted */
     int64_t now_ms;
     struct queue *queue;
@@ -58,9 +61,9 @@ static enum rc count_call(void *ctx, struct err *err)
 /* Not counted: it may not be refused. */
 static enum rc ping_sink(void *ctx, struct err *err)
 {
-    (void)ctx;
-    (void)err;
-    return RC_OK;
+    const struct fixture *fixture = ((const struct fake_removal *)ctx)->ctx;
+
+    return fixture->sink_away ? err_fail(err, RC_RETRY, 2006, "the sink is away") : RC_OK;
 }
 
 static int64_t read_clock(void *ctx)
@@ -157,7 +160,8 @@ static int set_up(void **state)
                                        .breaker_base_ms = 100,
                                        .breaker_cap_ms = 400,
                                        .name = "removals",
-                                       .dep = "sink"};
+                                       .dep = "sink",
+                                       .dep_more = "mysql"};
     struct err err;
 
     assert_non_null(fixture);
@@ -521,6 +525,52 @@ static void a_request_outlives_failures(void **state)
     votes_db_check(&fixture->votes);
 }
 
+/* What is logged in some steps. */
+static const char *log_of_steps(struct fixture *fixture, bool votes_away, bool sink_away)
+{
+    static char lines[8192];
+    FILE *log = tmpfile();
+    int kept = dup(STDERR_FILENO);
+    ssize_t n;
+
+    assert_non_null(log);
+    dup2(fileno(log), STDERR_FILENO);
+    fixture->sink_away = sink_away;
+    fixture->votes.away = votes_away;
+    for (int steps = 0; steps < 200; steps++)
+        step(fixture);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    n = pread(fileno(log), lines, sizeof(lines) - 1, 0);
+    fclose(log);
+    lines[n > 0 ? n : 0] = '\0';
+    return lines;
+}
+
+static void the_server_that_fails_is_named(void **state)
+{
+    static const char down_mysql[] = "event=dependency_down dep=mysql role=serve reason=no_answer";
+    static const char down_sink[] = "event=dependency_down dep=sink role=serve reason=no_answer";
+    struct fixture *fixture = *state;
+    const char *lines = log_of_steps(fixture, false, false);
+
+    assert_null(strstr(lines, "dependency_down"));
+    lines = log_of_steps(fixture, true, false);
+    assert_non_null(strstr(lines, down_mysql));
+    assert_null(strstr(lines, "dep=sink"));
+    lines = log_of_steps(fixture, false, false);
+    assert_non_null(strstr(lines, "event=dependency_up dep=mysql"));
+    assert_null(strstr(lines, "dep=sink"));
+    lines = log_of_steps(fixture, false, true);
+    assert_non_null(strstr(lines, down_sink));
+    assert_null(strstr(lines, "dep=mysql"));
+    lines = log_of_steps(fixture, true, false); /* the sink is back, and now the other is away */
+    assert_non_null(strstr(lines, "event=dependency_up dep=sink"));
+    assert_non_null(strstr(lines, down_mysql));
+    lines = log_of_steps(fixture, false, false);
+    assert_non_null(strstr(lines, "event=dependency_up dep=mysql"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -533,6 +583,7 @@ int main(void)
         TEST(remarks_and_contents_take_turns),
         TEST(every_call_may_fail),
         TEST(a_request_outlives_failures),
+        TEST(the_server_that_fails_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

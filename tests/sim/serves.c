@@ -137,7 +137,8 @@ static void start(struct proc *proc)
                                        .wake = wake_remover,
                                        .wake_ctx = serve,
                                        .name = "removals",
-                                       .dep = "sink"};
+                                       .dep = "sink",
+                                       .dep_more = "mysql"};
     struct remover_config config = {
         .store = &serve->adapter.ops,
         .marks = {[REMOVAL_REMARKS] = &serve->adapter.marks},
