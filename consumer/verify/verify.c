@@ -102,8 +102,8 @@ static void compare_content(struct merge *merge, int64_t content_id, int64_t wri
                      (long long)content_id);
 }
 
-/* A content that an application deleted may be in deleted_content without being closed, whoever has
- * ended its tally. */
+/* A content that an application deleted may be in deleted_content without being closed, also if the
+ * application has ended its tally with a tombstone of its own. */
 static void compare_deleted(struct merge *merge, int64_t content_id,
                             const struct verify_total *written, const struct verify_total *logged)
 {

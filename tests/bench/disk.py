@@ -13,10 +13,12 @@ import report
 VOTES = 1000000
 TASKS = 200000
 LONG_S = 3600
+DELETED_BATCH = 1000
 
-# Filled by the writers, by the consumer, and by the retry queue.
+# Filled by the writers, by the consumer, by deletions, and by the retry queue.
 WRITERS = ("vote_state", "vote_count", "outbox")
 READERS = ("vote_document", "vote_tally", "vote_last")
+DELETED = ("deleted_content",)
 QUEUE = ("retry_task_history", "retry_attempt")
 
 
@@ -50,6 +52,15 @@ def publish_and_apply(stack, rows):
     cases.wait_metric(consumer, "tallybox_consumer_applied_total", rows, LONG_S)
 
 
+def delete_contents(stack, rows):
+    """As the remover closes them."""
+    contents = list(range(1, rows + 1))
+    random.Random(2).shuffle(contents)
+    for start in range(0, rows, DELETED_BATCH):
+        stack.sql("INSERT INTO deleted_content (content_id, closed_at) VALUES " + ",".join(
+            f"({content}, UTC_TIMESTAMP(3))" for content in contents[start:start + DELETED_BATCH]))
+
+
 def run_tasks(stack, rows):
     """Done tasks stay in the history."""
     stack.sql("INSERT INTO retry_scene (task_group, scene, policy) VALUES ('bench', 'work', "
@@ -66,6 +77,7 @@ def case_disk(bench):
         found = fill(stack, WRITERS, votes, lambda: vote(stack, votes))
         payload = stack.number("SELECT AVG(LENGTH(payload)) FROM outbox")
         found |= fill(stack, READERS, votes, lambda: publish_and_apply(stack, votes))
+        found |= fill(stack, DELETED, votes, lambda: delete_contents(stack, votes))
         found |= fill(stack, QUEUE, tasks, lambda: run_tasks(stack, tasks))
         params = stack.number("SELECT AVG(LENGTH(params)) FROM retry_task_history")
     for table, size in found.items():
