@@ -18,7 +18,7 @@ target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
 # retry_states: the words for owners and states of tasks, the rules of groups, and whether a task could run.
 # retry_find: tasks as people and programs see them.
-tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/operate.c ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c
-                 LINKS common_core)
+tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/http_url.c ${CMAKE_CURRENT_LIST_DIR}/retry/operate.c
+                 ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
 target_link_libraries(retry_states PRIVATE dep::jansson)
 tallybox_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

@@ -106,7 +106,7 @@ static void check_url(const struct http_url *url)
     }
     fuzz_must(url->host_len < sizeof(url->origin) && strlen(url->host) > url->host_len,
               "the host is whole");
-    if (http_is_allowed(HOSTS, url) && host)
+    if (http_url_is_allowed(url, HOSTS) && host)
         fuzz_must(is_listed(host), "only what is listed is allowed");
     curl_free(host);
     curl_free(port);

@@ -3,7 +3,6 @@
 
 #include "common/condition.h"
 #include "common/hash.h"
-#include "common/host.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "common/trace.h"
@@ -42,66 +41,12 @@ static enum rc take_method(void *ctx, const json_t *value, struct err *err)
     return err_fail(err, RC_REJECT, 0, "GET, POST, PUT, PATCH, DELETE or HEAD is expected");
 }
 
-/* Of the host, which fits into an origin; 0: there is none, or one that DNS would read twice. */
-static size_t measure_host(const char *text)
-{
-    size_t len = host_name_len(text);
-
-    return len > 0 && text[len - 1] != '.' ? len : 0;
-}
-
-static bool read_port(const char **at, int *port)
-{
-    size_t digits;
-
-    if (**at != ':')
-        return true;
-    digits = strspn(*at + 1, "0123456789");
-    if (digits == 0 || digits > 5)
-        return false;
-    *port = (int)strtol(*at + 1, NULL, 10);
-    *at += digits + 1;
-    return *port >= 1 && *port <= 65535;
-}
-
-/* Narrower than what libcurl takes, so that both see the same host in it: no user, no fragment,
- * nothing that is not visible ASCII. */
-static bool read_url(struct http_url *url, const char *text)
-{
-    bool tls = strncmp(text, "https://", 8) == 0;
-    const char *host = text + (tls ? 8 : 7);
-    const char *at;
-    int len;
-
-    if (!tls && strncmp(text, "http://", 7) != 0)
-        return false;
-    url->text = text;
-    url->scheme_port = tls ? 443 : 80;
-    url->port = url->scheme_port;
-    url->host_len = measure_host(host);
-    at = host + url->host_len;
-    if (url->host_len == 0 || !read_port(&at, &url->port))
-        return false;
-    if (*at && *at != '/' && *at != '?')
-        return false;
-    for (; *at; at++)
-        if (*at <= ' ' || *at > '~' || *at == '#')
-            return false;
-    len = snprintf(url->origin, sizeof(url->origin), "%s://%.*s:%d", tls ? "https" : "http",
-                   (int)url->host_len, host, url->port);
-    assert(len > 0 && (size_t)len < sizeof(url->origin));
-    for (char *c = url->origin; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    url->host = url->origin + (tls ? 8 : 7);
-    return true;
-}
-
 static enum rc add_url(struct http_options *options, const json_t *value, struct err *err)
 {
     const char *text;
     enum rc rc = task_option_text(value, URL_BYTES_MAX, &text, err);
 
-    if (rc == RC_OK && !read_url(&options->urls[options->url_count++], text))
+    if (rc == RC_OK && !http_url_read(&options->urls[options->url_count++], text))
         /* The error does not quote the text, which may contain a password. */
         return err_fail(err, RC_REJECT, 0,
                         "https://host[:port][/path][?query] or http:// is expected, without user, "
@@ -595,7 +540,7 @@ static bool check_may_call(struct http *http, const struct http_options *options
     for (size_t i = 0; i < options->url_count; i++) {
         const struct http_url *url = &options->urls[i];
 
-        if (http_is_allowed(http->settings->retry.http_hosts, url))
+        if (http_url_is_allowed(url, http->settings->retry.http_hosts))
             continue;
         attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS,
                      "the host \"%.*s\" with port %d is not in retry.http_hosts of this process",
@@ -653,13 +598,6 @@ void http_options_done(struct http_options *options)
 {
     task_options_done(options->json);
     memset(options, 0, sizeof(*options));
-}
-
-bool http_is_allowed(const char *list, const struct http_url *url)
-{
-    const struct host host = {url->host, url->host_len, url->port};
-
-    return host_is_listed(&host, list, url->scheme_port);
 }
 
 bool http_is_ok(const struct http_options *options, int status)

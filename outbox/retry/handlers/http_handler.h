@@ -10,14 +10,15 @@
  *      "timeout": "10s", "ok": "200-299,409" or {"status": "200-299", "/code": 0}}
  *
  * A URL is required, the rest is optional. The names in `ok` that begin with "/" are JSON pointers
- * (RFC 6901). This file also decides which URLs may be called and
- * which texts may be header values. The functions on options are pure; any thread. */
+ * (RFC 6901). This file also decides which texts may be header values. The functions on options are
+ * pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
 
 #include "common/buf.h"
 #include "common/err.h"
 #include "outbox/retry/handler.h"
+#include "outbox/retry/http_url.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,18 +30,8 @@
 #define HTTP_VALUES_MAX 16
 #define HTTP_POINTER_BYTES_MAX 255
 #define HTTP_TIMEOUT_MS_DEFAULT 10000
-#define HTTP_ORIGIN_SIZE 280
 
 struct json_t;
-
-struct http_url {
-    const char *text;
-    char origin[HTTP_ORIGIN_SIZE]; /* "https://name:443", in lower case */
-    const char *host;              /* the name, inside origin */
-    size_t host_len;
-    int port;
-    int scheme_port; /* 80 or 443 */
-};
 
 struct http_range {
     int from;
@@ -70,9 +61,6 @@ struct http_options {
 /* RC_REJECT: err names the fault in the text. After a failure http_options_done() is not needed. */
 enum rc http_options_read(struct http_options *options, const char *text, struct err *err);
 void http_options_done(struct http_options *options);
-
-/* Returns whether the host is in the list, which has the form of retry.http_hosts. */
-bool http_is_allowed(const char *list, const struct http_url *url);
 
 /* Returns whether the attempt may have succeeded with this status. */
 bool http_is_ok(const struct http_options *options, int status);
