@@ -9,6 +9,7 @@ tallybox_library(
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/new_task.c
   ${CMAKE_CURRENT_LIST_DIR}/outbox_mysql.c
+  ${CMAKE_CURRENT_LIST_DIR}/retry/store/client_mysql.c
   ${CMAKE_CURRENT_LIST_DIR}/retry/store/group_mysql.c
   LINKS
   outbox_lanes
@@ -18,7 +19,8 @@ target_link_libraries(outbox_append PRIVATE dep::crypto dep::jansson)
 
 # retry_states: the words for owners and states of tasks, the rules of groups, and whether a task could run.
 # retry_find: tasks as people and programs see them.
-tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/http_url.c ${CMAKE_CURRENT_LIST_DIR}/retry/operate.c
+tallybox_library(retry_states ${CMAKE_CURRENT_LIST_DIR}/retry/clients/client.c
+                 ${CMAKE_CURRENT_LIST_DIR}/retry/http_url.c ${CMAKE_CURRENT_LIST_DIR}/retry/operate.c
                  ${CMAKE_CURRENT_LIST_DIR}/retry/retry.c LINKS common_core)
 target_link_libraries(retry_states PRIVATE dep::jansson)
 tallybox_library(retry_find ${CMAKE_CURRENT_LIST_DIR}/retry/store/find_mysql.c LINKS retry_states common)

@@ -14,6 +14,7 @@
  * table (in_predicate_conversion_threshold), which would lock in no order; and both servers plan
  * long lists of pairs ever more slowly. */
 #define ROWS_MAX 500
+#define SCENES_MAX 1024 /* as retry_ops.h has it */
 
 struct producer_mysql {
     struct db *db;
@@ -656,6 +657,49 @@ static enum rc store_task_attempts(void *ctx, int64_t task_id,
                           err);
 }
 
+static enum rc store_beat(void *ctx, const struct retry_beat *beat,
+                          char config_version[RETRY_CONFIG_VERSION_SIZE], struct err *err)
+{
+    return retry_client_beat(((struct producer_mysql *)ctx)->db, beat, config_version, err);
+}
+
+static enum rc store_config_version(void *ctx, const char *group,
+                                    char config_version[RETRY_CONFIG_VERSION_SIZE], bool *found,
+                                    struct err *err)
+{
+    return retry_config_version(((struct producer_mysql *)ctx)->db, group, config_version, found,
+                                err);
+}
+
+struct scene_listing {
+    enum rc (*on_scene)(void *ctx, const char *scene, bool paused, const char *policy,
+                        struct err *err);
+    void *ctx;
+};
+
+static enum rc on_scene_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct scene_listing *listing = ctx;
+
+    return listing->on_scene(listing->ctx, row->columns[0], db_column_i64(row, 1) != 0,
+                             row->columns[2], err);
+}
+
+static enum rc store_scenes(void *ctx, const char *group,
+                            enum rc (*on_scene)(void *scene_ctx, const char *scene, bool paused,
+                                                const char *policy, struct err *err),
+                            void *scene_ctx, struct err *err)
+{
+    struct producer_mysql *store = ctx;
+    struct scene_listing listing = {on_scene, scene_ctx};
+
+    buf_reset(&store->sql);
+    buf_text_put(&store->sql, "SELECT scene, paused, policy FROM retry_scene WHERE task_group = ");
+    db_put_text(store->db, &store->sql, group, strlen(group));
+    buf_print(&store->sql, " ORDER BY scene LIMIT %d", SCENES_MAX);
+    return db_query_buf(store->db, &store->sql, on_scene_row, &listing, err);
+}
+
 enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_settings *settings,
                             int64_t lock_wait_ms, int64_t lane_count, struct err *err)
 {
@@ -700,6 +744,9 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .append = store_append_tasks,
         .operate = store_operate,
         .actions = store_actions,
+        .beat = store_beat,
+        .config_version = store_config_version,
+        .scenes = store_scenes,
         .find = store_find_tasks,
         .attempts = store_task_attempts,
         .collided = store_collided,

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "common/id.h"
 #include "outbox/outbox.h"
+#include "outbox/retry/clients/client.h"
 #include "outbox/retry/operate.h"
 #include "outbox/retry/retry.h"
 
@@ -182,6 +183,19 @@ struct task_store {
                        enum rc (*on_action)(void *action_ctx, const struct retry_action_view *view,
                                             struct err *err),
                        void *action_ctx, bool *more, int64_t *after, struct err *err);
+
+    /* As retry_client_beat() and retry_config_version(). */
+    enum rc (*beat)(void *ctx, const struct retry_beat *beat,
+                    char config_version[RETRY_CONFIG_VERSION_SIZE], struct err *err);
+    enum rc (*config_version)(void *ctx, const char *group,
+                              char config_version[RETRY_CONFIG_VERSION_SIZE], bool *found,
+                              struct err *err);
+
+    /* The scenes of a group that have a row, by name. policy may be NULL. */
+    enum rc (*scenes)(void *ctx, const char *group,
+                      enum rc (*on_scene)(void *scene_ctx, const char *scene, bool paused,
+                                          const char *policy, struct err *err),
+                      void *scene_ctx, struct err *err);
 
     /* As retry_find() and retry_attempts(). */
     enum rc (*find)(void *ctx, bool ended, const struct retry_filter *filter, bool whole,

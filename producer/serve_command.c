@@ -788,5 +788,5 @@ const struct role serve_role = {
     .health = serve_health,
     .join = serve_join,
     .close = serve_close,
-    .sections = "mysql,sink,api",
+    .sections = "mysql,sink,retry,api",
 };

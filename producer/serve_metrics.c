@@ -143,6 +143,10 @@ struct metric serve_tasks_refused = {.name = "tallybox_tasks_submitted_total",
 struct metric serve_queue_tasks = {.name = "tallybox_task_queue_tasks",
                                    .kind = METRIC_GAUGE,
                                    .help = "Tasks that wait to be taken in or found."};
+struct metric serve_failed_reports = {
+    .name = "tallybox_client_failed_reports_total",
+    .kind = METRIC_COUNTER,
+    .help = "Reports that clients could not send, as their beats say."};
 struct metric serve_answers_2xx = {.name = "tallybox_http_answers_total",
                                    .kind = METRIC_COUNTER,
                                    .help = ANSWERS_HELP,
@@ -170,7 +174,7 @@ void serve_metrics_register(void)
         &serve_recommended_queued,   &serve_page_cache_bytes,    &serve_queue_remarks,
         &serve_tasks_refused,        &serve_queue_tasks,         &serve_answers_2xx,
         &serve_answers_4xx,          &serve_answers_5xx,         &serve_removals,
-        &serve_queue_removals,       &serve_removal_oldest_age,
+        &serve_queue_removals,       &serve_removal_oldest_age,  &serve_failed_reports,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -289,6 +289,8 @@ const struct setting settings_table[] = {
     {ENTRY(retry, http_hosts, SETTING_HOSTS), "", 0, 0, NULL,
      "Hosts that the handler http may call, separated by commas: name, name:port or *.suffix; "
      "without a port, the default port of the scheme; empty: none."},
+    {NUMBER(retry, clients_max), "64", 1, 1024, NULL,
+     "Most clients of a group, live and expired; serve refuses the beat of a further one."},
     {TEXT(retry, http_ca), "", 0, 0, NULL,
      "File of trusted certificates for the handler http; empty: those of the system."},
     {ENTRY(retry, exec_programs, SETTING_PATHS), "", 0, 0, NULL,

@@ -141,6 +141,7 @@ struct settings {
         int64_t lease_ms;                   /* of shards */
         char http_hosts[SETTING_LIST_SIZE]; /* "name,name:port,*.suffix"; "": none */
         char http_ca[SETTING_TEXT_SIZE];
+        int64_t clients_max;                   /* of a group */
         char exec_programs[SETTING_LIST_SIZE]; /* absolute paths; "": none */
     } retry;
     struct {

@@ -210,6 +210,7 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
 #define RETRY_GROUP_HANDLERS_SIZE 256 /* with the zero byte, as the columns are long */
 #define RETRY_GROUP_LIST_SIZE 1001
 #define RETRY_GROUP_INIT_SIZE 4001
+#define RETRY_GROUP_ROUTE_SIZE 17
 #define RETRY_GROUP_DESCRIPTION_CHARS_MAX 255
 #define RETRY_GROUP_DESCRIPTION_SIZE (4 * RETRY_GROUP_DESCRIPTION_CHARS_MAX + 1)
 
@@ -231,6 +232,7 @@ struct retry_group {
     /* What a scene without a row has: "standard" or "", the default policy; "refuse", no task; or a
      * policy. */
     char init_scene[RETRY_GROUP_INIT_SIZE];
+    char route[RETRY_GROUP_ROUTE_SIZE]; /* which client gets a task: clients/client_choice.h */
     char description[RETRY_GROUP_DESCRIPTION_SIZE];
     int64_t version;
 };
@@ -315,7 +317,8 @@ struct retry_group_values {
     const char *handlers;
     const char *scenes;
     const char *topics;
-    const char *init_scene; /* the caller has checked it */
+    const char *init_scene; /* the caller has checked it, as route */
+    const char *route;
     const char *description;
 };
 

@@ -277,6 +277,39 @@ const struct api_route api_routes[] = {
         .may_conflict = true,
     },
     {
+        .method = "POST",
+        .path = "/v1/clients/beat",
+        .handle = api_post_beat,
+        .scope = API_ROUTE_SCOPE_TASKS,
+        .feature = API_FEATURE_TASKS,
+        .body_max_at = BODY_MAX,
+        .operation = "beat",
+        .summary = "Registers the caller as a client that takes tasks of its group",
+        .description = "Sent every beatMs. A client without a beat for expiresMs gets no more "
+                       "tasks. If configVersion differs from the one before, GET /v1/config "
+                       "has the new configuration. The request may be sent again after any error.",
+        .body = "BeatRequest",
+        .example = "{\"address\": \"http://127.0.0.1:8081/jobs\", \"version\": \"1.4.2\"}",
+        .results = {{200, "Beat", "The client is registered."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/config",
+        .handle = api_get_config,
+        .scope = API_ROUTE_SCOPE_TASKS,
+        .feature = API_FEATURE_TASKS,
+        .parameters = BIT(API_CONFIG_GROUP),
+        .required = BIT(API_CONFIG_GROUP),
+        .operation = "readConfig",
+        .summary = "The configuration of a group: what its tasks may do, and the policies of its "
+                   "scenes",
+        .description = "The header ETag is the version in quotes; a request with it as "
+                       "If-None-Match is answered with 304 until something changes.",
+        .results = {{200, "GroupConfig", "The configuration."},
+                    {304, NULL, "If-None-Match names the current version."}},
+        .may_find_nothing = true,
+    },
+    {
         .method = "GET",
         .path = "/v1/audit",
         .handle = api_get_audit,
@@ -327,6 +360,7 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_BY] = "by",
         [API_START] = "start",
         [API_STOP] = "stop",
+        [API_CONFIG_GROUP] = "group",
     };
 
     return names[parameter];

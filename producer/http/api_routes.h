@@ -76,6 +76,7 @@ enum api_parameter {
     API_BY,
     API_START,
     API_STOP,
+    API_CONFIG_GROUP,
     API_PARAMETERS,
 };
 
@@ -88,8 +89,8 @@ struct api_call {
 
 /* What a successful answer is. */
 struct api_result {
-    int status; /* 0: no further result */
-    const char *schema;
+    int status;         /* 0: no further result */
+    const char *schema; /* NULL: the answer has no body */
     const char *description;
 };
 
@@ -120,9 +121,9 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_remarks.c, api_recommended.c and
- * api_write_remarks.c.
- * They run on the HTTP server's thread and only put the request into a queue. */
+/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_clients.c, api_remarks.c,
+ * api_recommended.c and api_write_remarks.c. They run on the HTTP server's thread and only put the
+ * request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
@@ -140,6 +141,8 @@ void api_unpark_task(const struct api_config *config, const struct api_call *cal
 void api_requeue_task(const struct api_config *config, const struct api_call *call);
 void api_get_audit(const struct api_config *config, const struct api_call *call);
 void api_edit_task(const struct api_config *config, const struct api_call *call);
+void api_post_beat(const struct api_config *config, const struct api_call *call);
+void api_get_config(const struct api_config *config, const struct api_call *call);
 
 /* The table: routes of one path stand together, in the order of their methods in Allow. */
 extern const struct api_route api_routes[];

@@ -339,6 +339,59 @@ static const char audit_text[] =
     "        more: {type: boolean, description: Whether there is a next page.}\n"
     "        after: {type: integer, format: int64, minimum: 0}\n";
 
+static const char client_text[] =
+    "    BeatRequest:\n"
+    "      type: object\n"
+    "      required: [address]\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        group: " NAME_TEXT(
+        "64") "\n"
+              "        address: {type: string, minLength: 8, maxLength: 255, description: \"Where "
+              "it takes "
+              "tasks: http://host[:port][/path] or https://. retry.http_hosts must allow the "
+              "host.\"}\n"
+              "        version: {type: string, minLength: 1, maxLength: 64, description: Of the "
+              "application.}\n"
+              "        failedReports: {type: integer, minimum: 0, maximum: 1000000000, "
+              "description: Reports "
+              "that it could not send since its last beat.}\n"
+              "    Beat:\n"
+              "      type: object\n"
+              "      required: [configVersion, beatMs, expiresMs]\n"
+              "      properties:\n"
+              "        configVersion: {type: string, description: Of the configuration of the "
+              "group.}\n"
+              "        beatMs: {type: integer, minimum: 1, description: The time between two "
+              "beats.}\n"
+              "        expiresMs: {type: integer, minimum: 1}\n"
+              "    GroupConfig:\n"
+              "      type: object\n"
+              "      required: [group, version, enabled, handlers, scenes, topics, route, "
+              "initScene, "
+              "policies]\n"
+              "      properties:\n"
+              "        group: {type: string}\n"
+              "        version: {type: string}\n"
+              "        enabled: {type: boolean}\n"
+              "        handlers: {type: string, description: Separated by commas.}\n"
+              "        scenes: {type: string}\n"
+              "        topics: {type: string}\n"
+              "        route: {type: string}\n"
+              "        initScene: {type: string, description: What a scene without a row has.}\n"
+              "        policies:\n"
+              "          type: array\n"
+              "          maxItems: 1024\n"
+              "          items:\n"
+              "            type: object\n"
+              "            required: [scene, paused, policy]\n"
+              "            properties:\n"
+              "              scene: {type: string}\n"
+              "              paused: {type: boolean}\n"
+              "              policy: {type: [object, string, \"null\"], description: null is the "
+              "default "
+              "policy.}\n";
+
 static const char task_answer_text[] =
     "    TaskSummary:\n"
     "      type: object\n"
@@ -444,6 +497,7 @@ static const struct {
                 "Actions of this operator."},
     [API_START] = {"{type: integer, minimum: 0, maximum: 999, default: 0}", "0",
                    "The first position of the list that is wanted, from 0."},
+    [API_CONFIG_GROUP] = {NAME_TEXT("64"), "default", "The group, which the token must have."},
     [API_STOP] = {"{type: integer, minimum: 1, maximum: 1099}", "20",
                   "The position behind the last one that is wanted, at most 100 after start; "
                   "default: 20 after start."},
@@ -555,10 +609,11 @@ static void put_responses(struct buf *out, const struct api_route *route)
 
         buf_print(out, "        \"%d\":\n", result->status);
         put_line(out, "          description: ", result->description);
-        buf_print(out,
-                  "          content:\n            application/json:\n"
-                  "              schema: {$ref: \"#/components/schemas/%s\"}\n",
-                  result->schema);
+        if (result->schema)
+            buf_print(out,
+                      "          content:\n            application/json:\n"
+                      "              schema: {$ref: \"#/components/schemas/%s\"}\n",
+                      result->schema);
     }
     for (int status = 400; status < 600; status++)
         if (route_can_answer(route, status))
@@ -677,6 +732,7 @@ void openapi_put(struct buf *out)
     buf_text_put(out, task_request_text);
     buf_text_put(out, operate_text);
     buf_text_put(out, audit_text);
+    buf_text_put(out, client_text);
     buf_text_put(out, task_answer_text);
 }
 

@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "outbox/retry/handler.h"
 #include "producer/serve_metrics.h"
+#include "producer/task/beat_json.h"
 #include "producer/worker.h"
 
 #include <inttypes.h>
@@ -436,6 +437,75 @@ static enum rc list_actions(struct task_intake *intake, struct err *err)
     return rc;
 }
 
+static enum rc register_client(struct task_intake *intake, struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
+    enum rc rc = store->beat(store->ctx, request->beat, request->config_version, err);
+
+    if (rc != RC_OK)
+        return rc;
+    metric_add(&serve_failed_reports, request->beat->failed_reports);
+    buf_reset(&request->body);
+    beat_json_put_answer(&request->body, request->config_version);
+    return RC_OK;
+}
+
+static enum rc put_scene(void *ctx, const char *scene, bool paused, const char *policy,
+                         struct err *err)
+{
+    struct output *output = ctx;
+
+    (void)err;
+    beat_json_put_scene(output->body, scene, paused, policy, output->rows++ == 0);
+    return RC_OK;
+}
+
+/* Whether the header If-None-Match names the version. */
+static bool names_version(const char *known, const char *version)
+{
+    size_t len = strlen(version);
+
+    if (strcmp(known, "*") == 0)
+        return true;
+    for (const char *at = strstr(known, version); at; at = strstr(at + 1, version))
+        if (at > known && at[-1] == '"' && at[len] == '"')
+            return true;
+    return false;
+}
+
+/* The version is read before the rest: a client that gets newer values with it fetches them once
+ * more. */
+static enum rc show_config(struct task_intake *intake, struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
+    struct output output = {.body = &request->body};
+    struct retry_group group;
+    bool found = false;
+    enum rc rc =
+        store->config_version(store->ctx, request->group, request->config_version, &found, err);
+
+    buf_reset(&request->body);
+    if (rc == RC_OK && found)
+        rc = store->group(store->ctx, request->group, &group, &found, err);
+    if (rc != RC_OK)
+        return rc;
+    if (!found || group.owner != OWNER_CLIENT) {
+        request->failed = true;
+        request_fault_set(&request->fault, REQUEST_FAULT_NOT_FOUND,
+                          "there is no group %.64s of clients", request->group);
+        return RC_OK;
+    }
+    request->is_known = names_version(request->known, request->config_version);
+    if (request->is_known)
+        return RC_OK;
+    beat_json_put_group(&request->body, &group, request->config_version);
+    rc = store->scenes(store->ctx, request->group, put_scene, &output, err);
+    beat_json_put_end(&request->body);
+    return rc;
+}
+
 /* Fails the request but not the role: votes work even if a privilege on the retry queue or one of
  * its tables is missing. */
 static void fail_request(struct task_intake *intake, const struct err *err)
@@ -477,6 +547,12 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     case TASK_INTAKE_AUDIT:
         rc = list_actions(intake, err);
+        break;
+    case TASK_INTAKE_BEAT:
+        rc = register_client(intake, err);
+        break;
+    case TASK_INTAKE_CONFIG:
+        rc = show_config(intake, err);
         break;
     }
     *finished = rc != RC_RETRY;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Inserts tasks into the retry queue and finds them again: a worker of the task queue. Decides
- * which tasks are refused because their scene is full or their handler or group does not accept
- * them. A request belongs to the thread that makes it until it is queued. */
+/* Inserts tasks into the retry queue, finds them again and registers clients: a worker of the task
+ * queue. Decides which tasks are refused because their scene is full or their handler or group does
+ * not accept them. A request belongs to the thread that makes it until it is queued. */
 #ifndef PRODUCER_TASK_TASK_INTAKE_H
 #define PRODUCER_TASK_TASK_INTAKE_H
 
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/loop.h"
+#include "outbox/retry/clients/client.h"
 #include "producer/producer_ops.h"
 #include "producer/queue.h"
 #include "producer/task/task_json.h"
@@ -26,6 +27,8 @@ enum task_intake_kind {
     TASK_INTAKE_SHOW,
     TASK_INTAKE_OPERATE,
     TASK_INTAKE_AUDIT,
+    TASK_INTAKE_BEAT,
+    TASK_INTAKE_CONFIG,
 };
 
 /* entry.weight is the number of submitted tasks, or 1. After QUEUE_DONE either failed is set and
@@ -41,7 +44,12 @@ struct task_intake_request {
     int64_t id;
     struct retry_operation *operation;  /* of TASK_INTAKE_OPERATE */
     struct retry_action_filter actions; /* of TASK_INTAKE_AUDIT */
-    struct buf body; /* the tasks that were found, or what the operation did, as JSON */
+    const struct retry_beat *beat;      /* of TASK_INTAKE_BEAT */
+    const char *group;                  /* of TASK_INTAKE_CONFIG, as the next ones */
+    const char *known;                  /* the header If-None-Match, or "" */
+    bool is_known; /* the answer: the client has this version, and body is empty */
+    char config_version[RETRY_CONFIG_VERSION_SIZE];
+    struct buf body; /* the answer as JSON, but for TASK_INTAKE_SUBMIT */
     bool failed;
     struct request_fault fault;
 };

@@ -44,6 +44,7 @@ CREATE TABLE retry_group (
     scenes      VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of scenes',
     topics      VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of topics, for the handler kafka',
     init_scene  VARCHAR(4000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'standard' COMMENT 'what a scene without a row has: standard (the default policy), refuse (no task), or a policy',
+    route       VARCHAR(16)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'round_robin' COMMENT 'which client gets a task: random, round_robin, consistent_hash, lru or two_choices',
     description VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'for operators',
     version     BIGINT        NOT NULL DEFAULT 1 COMMENT 'grows with every change',
     updated_at  DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
@@ -53,6 +54,18 @@ CREATE TABLE retry_group (
 INSERT INTO retry_group (name, owner, handlers, scenes, topics) VALUES
     ('default', 'client', 'http,exec,steps,kafka', '*', ''),
     ('outbox', 'relay', 'kafka', 'publish', '*');
+
+CREATE TABLE retry_client (
+    task_group     VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    address        VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'where it takes tasks: http://host:port and perhaps a path',
+    version        VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'of the application, in its own words',
+    config_version VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'of the configuration of its group, as it was told last',
+    failed_reports BIGINT       NOT NULL DEFAULT 0 COMMENT 'reports that it could not send, all together',
+    first_beat_at  DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    last_beat_at   DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'expired after 90 s',
+    PRIMARY KEY (task_group, address),
+    KEY ix_retry_client_beat (last_beat_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'instances of applications that take the tasks of their group';
 
 CREATE TABLE retry_task (
     id              BIGINT       NOT NULL AUTO_INCREMENT,

@@ -29,6 +29,7 @@ GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key,
 GRANT SELECT ON outbox_side.retry_group TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_serve'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_client TO 'tallybox_serve'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_serve'@'%';
 
@@ -65,6 +66,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task_history TO 'tally
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_retry'@'%';
+GRANT SELECT, UPDATE (config_version), DELETE ON outbox_side.retry_client TO 'tallybox_retry'@'%';
 GRANT SELECT ON outbox_side.retry_group TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT ON sink_side.vote_document TO 'tallybox_retry'@'%';
 GRANT SELECT, INSERT, UPDATE ON sink_side.vote_tally TO 'tallybox_retry'@'%';
@@ -180,6 +182,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_scene_change TO 'tallybox_retr
 GRANT SELECT, INSERT ON outbox_side.retry_scene_version TO 'tallybox_retry_admin'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_group TO 'tallybox_retry_admin'@'%';
+GRANT SELECT ON outbox_side.retry_client TO 'tallybox_retry_admin'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_audit TO 'tallybox_retry_admin'@'%';
 
 -- rank: `tallybox rank`; for explain and weights SELECT is enough.
@@ -207,6 +210,7 @@ GRANT SELECT, INSERT (task_group, scene, handler, ordering_key, idempotency_key,
 GRANT SELECT ON outbox_side.retry_group TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_client TO 'tallybox_run'@'%';
 GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
@@ -217,6 +221,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task_history TO 'tally
 GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_run'@'%';
 GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_run'@'%';
+GRANT SELECT, UPDATE (config_version), DELETE ON outbox_side.retry_client TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';

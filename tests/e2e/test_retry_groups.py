@@ -221,7 +221,7 @@ class Changing(GroupCase):
         self.assertIn("is set", self.command("group", "set", "shop").stdout)
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
                                               "handlers": "", "scenes": "*", "topics": "", "init_scene": "standard",
-                                              "description": ""})
+                                              "route": "round_robin", "description": ""})
         for words in ("is set", "was so before"):
             self.assertIn(words, self.command("group", "set", "shop", "--handlers", "http,exec",
                                               "--topics", "shop.*").stdout)
@@ -229,7 +229,7 @@ class Changing(GroupCase):
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
                                               "handlers": "http,exec", "scenes": "mail",
                                               "topics": "shop.*", "init_scene": "standard",
-                                              "description": ""})
+                                              "route": "round_robin", "description": ""})
         for action, enabled in (("disable", False), ("disable", False), ("enable", True)):
             self.command("group", action, "shop")
             self.assertEqual(self.group("shop")["enabled"], enabled)

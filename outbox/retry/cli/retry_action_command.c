@@ -6,6 +6,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "outbox/retry/cli/retry_audit_command.h"
+#include "outbox/retry/cli/retry_client_command.h"
 #include "outbox/retry/cli/retry_decide_command.h"
 #include "outbox/retry/cli/retry_edit_command.h"
 #include "outbox/retry/cli/retry_group_command.h"
@@ -337,6 +338,8 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
         break;
     case RETRY_AUDIT:
         return retry_audit(db, request);
+    case RETRY_CLIENTS:
+        return retry_clients(db, request);
     case RETRY_PAUSE:
     case RETRY_RESUME:
     case RETRY_SCENE_LIST:
@@ -411,6 +414,7 @@ const struct option_action retry_actions[] = {
     {"requeue", "[ID]...", "creates a new task from one in the history, corrected if you like"},
     {"edit", "ID", "replaces headers, parameters or options of a task that has not ended"},
     {"audit", "", "the actions of operators, oldest first"},
+    {"clients", "", "the clients of each group, live and expired"},
     {"pause", "SCENE", "begins no task of the scene"},
     {"resume", "SCENE", "begins its tasks again"},
     {"scene list", "", "every scene that has a row"},
@@ -512,6 +516,9 @@ static const struct option_entry entries[] = {
      "group set: topics that its tasks may publish to; none when the group is new", NULL},
     {"init-scene", OPTION_TEXT, &words.init_scene, "standard|refuse|preset:NAME|JSON|@FILE",
      "group set: what a scene without a row has: the default policy, no task, or this policy",
+     NULL},
+    {"route", OPTION_TEXT, &words.route, "ROUTE",
+     "group set: which client gets a task: random, round_robin, consistent_hash, lru, two_choices",
      NULL},
     {"description", OPTION_TEXT, &words.description, "TEXT", "group set: for operators", NULL},
     {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE|preset:NAME",

@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "outbox/retry/cli/retry_scene_command.h"
 #include "outbox/retry/cli/task_text.h"
+#include "outbox/retry/clients/client.h"
 #include "outbox/retry/store/scene_mysql.h"
 
 #include <jansson.h>
@@ -27,10 +28,10 @@ static const char *format_init(const struct retry_group *group)
 static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
     json_t *object =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
                   retry_owner_name(group->owner), "enabled", group->enabled, "handlers",
                   group->handlers, "scenes", group->scenes, "topics", group->topics, "init_scene",
-                  format_init(group), "description", group->description);
+                  format_init(group), "route", group->route, "description", group->description);
 
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
     task_text_put_object(&group_list->out, object);
@@ -50,12 +51,13 @@ static enum rc list_on_group(void *ctx, const struct retry_group *group, struct 
         print_json_list(group_list, group);
     } else {
         if (group_list->count == 0)
-            buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %s\n", "group",
-                      "owner", "", "handlers", "scenes", "topics", "unknown scenes");
-        buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  ", group->name,
+            buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %-15s  %s\n",
+                      "group", "owner", "", "handlers", "scenes", "topics", "route",
+                      "unknown scenes");
+        buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %-15s  ", group->name,
                   retry_owner_name(group->owner), group->enabled ? "enabled" : "disabled",
                   format_list(group->handlers), format_list(group->scenes),
-                  format_list(group->topics));
+                  format_list(group->topics), group->route);
         task_text_line(&group_list->out, format_init(group));
         if (group->description[0]) {
             buf_text_put(&group_list->out, "\n    ");
@@ -147,6 +149,16 @@ static enum rc check_description(const char *text, struct err *err)
                     RETRY_GROUP_DESCRIPTION_CHARS_MAX);
 }
 
+static enum rc check_route(const char *text, struct err *err)
+{
+    enum client_route route;
+
+    if (client_route_read(text, &route))
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "--route takes random, round_robin, consistent_hash, lru or two_choices");
+}
+
 static int set_group(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
@@ -154,6 +166,7 @@ static int set_group(struct db *db, const struct retry_request *request)
         .handlers = words->handlers,
         .scenes = words->scenes,
         .topics = words->topics,
+        .route = words->route,
         .description = words->description,
     };
     struct buf init_scene = {0};
@@ -161,6 +174,8 @@ static int set_group(struct db *db, const struct retry_request *request)
     bool changed = false;
     enum rc rc = check_lists(words, &err);
 
+    if (rc == RC_OK && words->route)
+        rc = check_route(words->route, &err);
     if (rc == RC_OK && words->description)
         rc = check_description(words->description, &err);
     if (rc == RC_OK && words->init_scene) {

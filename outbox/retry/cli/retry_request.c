@@ -23,12 +23,14 @@
 #define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
 #define CONTENT (BIT(RETRY_EDIT) | BIT(RETRY_REQUEUE))
 #define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | ON_GROUPS)
-#define ALONE                                                                                     \
-    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_AUDIT) | BIT(RETRY_SCENE_FIELDS) | \
-     BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) | BIT(RETRY_HANDLERS))
-#define WITH_JSON                                                           \
-    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) | \
-     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY) | BIT(RETRY_AUDIT))
+#define ALONE                                                                                \
+    (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_AUDIT) | BIT(RETRY_CLIENTS) | \
+     BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) |           \
+     BIT(RETRY_HANDLERS))
+#define WITH_JSON                                                                                  \
+    (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) |                        \
+     BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY) | BIT(RETRY_AUDIT) | \
+     BIT(RETRY_CLIENTS))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -51,6 +53,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_GROUP_ENABLE] = "group enable",
     [RETRY_GROUP_DISABLE] = "group disable",
     [RETRY_AUDIT] = "audit",
+    [RETRY_CLIENTS] = "clients",
     [RETRY_SCENE_FIELDS] = "scene fields",
     [RETRY_SCENE_WAITS] = "scene waits",
     [RETRY_SCENE_PRESETS] = "scene presets",
@@ -243,7 +246,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         unsigned fits;
     } options[] = {
         {"group", words->group != NULL,
-         ON_TASKS | ON_SCENES | BIT(RETRY_SCENE_LIST) | BIT(RETRY_AUDIT)},
+         ON_TASKS | ON_SCENES | BIT(RETRY_SCENE_LIST) | BIT(RETRY_AUDIT) | BIT(RETRY_CLIENTS)},
         {"by", words->by != NULL, BIT(RETRY_AUDIT)},
         {"scene", words->scene != NULL, ON_TASKS | BIT(RETRY_AUDIT)},
         {"handler", words->handler != NULL, ON_TASKS},
@@ -270,6 +273,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"scenes", words->scenes != NULL, BIT(RETRY_GROUP_SET)},
         {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
         {"init-scene", words->init_scene != NULL, BIT(RETRY_GROUP_SET)},
+        {"route", words->route != NULL, BIT(RETRY_GROUP_SET)},
         {"description", words->description != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | CONTENT},

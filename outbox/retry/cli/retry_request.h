@@ -40,6 +40,7 @@ enum retry_action {
     RETRY_GROUP_ENABLE,
     RETRY_GROUP_DISABLE,
     RETRY_AUDIT,
+    RETRY_CLIENTS,
     RETRY_SCENE_FIELDS, /* these four need no database */
     RETRY_SCENE_WAITS,
     RETRY_SCENE_PRESETS,
@@ -65,6 +66,7 @@ struct retry_words {
     const char *scenes;
     const char *topics;
     const char *init_scene;
+    const char *route;
     const char *description;
     const char *policy;
     const char *options;

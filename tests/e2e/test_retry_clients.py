@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""The registry of clients: beats, limits, rights and the configuration of a group."""
+
+import concurrent.futures
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import suite  # noqa: E402
+
+TOKEN = "token-of-the-shop-and-its-clients"
+OTHER = "token-of-the-mail-and-its-clients"
+JSON = {"Content-Type": "application/json"}
+
+
+class ClientsCase(suite.Case):
+    """Helpers of this file."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        tokens = cls.stack.folder / "tokens"
+        tokens.write_text(f"{TOKEN} tasks:shop\n{OTHER} tasks:mail\n")
+        tokens.chmod(0o600)
+        cls.sets = {"api.tasks": "on", "api.token_file": tokens, "retry.clients_max": 8,
+                    "retry.http_hosts": "127.0.0.1, *.shop.example"}
+        cls.serve = cls.stack.role("serve", sets=cls.sets)
+        for group in ("shop", "mail"):
+            cls.stack.tallybox("retry", "group", "set", group, "--handlers", "http")
+
+    def setUp(self):
+        self.stack.sql("DELETE FROM retry_client")
+
+    def call(self, method, path, body=None, token=TOKEN, headers=None, serve=None):
+        raw = json.dumps(body).encode() if body is not None else None
+        return (serve or self.serve).call(method, path, raw, {
+            "Authorization": f"Bearer {token}", **(JSON if raw else {}), **(headers or {})})
+
+    def beat(self, address, status=200, group="shop", **more):
+        more_arguments = {name: more.pop(name) for name in ("token", "serve") if name in more}
+        answer = self.call("POST", "/v1/clients/beat",
+                           {"group": group, "address": address, **more}, **more_arguments)
+        self.assertEqual(answer.status, status, answer.body)
+        return json.loads(answer.body)
+
+    def clients(self, *words):
+        done = self.stack.tallybox("retry", "clients", "--json", *words)
+        return json.loads(done.stdout)["clients"]
+
+    def age(self, address, seconds):
+        self.stack.sql("UPDATE retry_client SET last_beat_at = last_beat_at - INTERVAL %s SECOND "
+                       "WHERE address = %s", [seconds, address])
+
+
+class Beats(ClientsCase):
+    """POST /v1/clients/beat, and the list."""
+
+    def test_a_client_is_registered_once(self):
+        first = self.beat("http://a.shop.example", version="1.4", failedReports=2)
+        self.assertEqual((first["beatMs"], first["expiresMs"]), (30000, 90000))
+        self.age("http://a.shop.example:80", 60)
+        self.assertEqual(self.beat("http://A.shop.example:80/", version="1.5", failedReports=3),
+                         first)
+        client, = self.clients("--group", "shop")
+        self.assertEqual((client["address"], client["version"], client["failed_reports"],
+                          client["live"], client["config_current"]),
+                         ("http://a.shop.example:80", "1.5", 5, True, True))
+        self.assertLess(client["first_beat_ms"], client["last_beat_ms"] + 60000)
+        self.assertEqual(self.clients("--group", "mail"), [])
+        self.age("http://a.shop.example:80", 91)
+        self.assertFalse(self.clients()[0]["live"])
+        listed = self.stack.tallybox("retry", "clients").stdout
+        self.assertRegex(listed, r"shop +http://a\.shop\.example:80 +expired +9\d s")
+        self.assertGreaterEqual(self.serve.metric("tallybox_client_failed_reports_total"), 5)
+
+    def test_bad_beats_are_refused(self):
+        for body, status, code, at in (
+                ({"address": "http://evil.example/"}, 422, "refused", "/address"),
+                ({"address": "http://a.shop.example:81/"}, 422, "refused", "/address"),
+                ({"address": "http://user:pass@a.shop.example/"}, 422, "refused", "/address"),
+                ({"address": "file:///etc/passwd"}, 422, "refused", "/address"),
+                ({}, 400, "missing", "/address"),
+                ({"address": "http://a.shop.example", "group": "mail"}, 403, "forbidden", "/group"),
+                ({"address": "http://a.shop.example", "group": "a b"}, 400, "out_of_range",
+                 "/group")):
+            with self.subTest(body=body):
+                answer = self.call("POST", "/v1/clients/beat", {"group": "shop", **body})
+                error = json.loads(answer.body)["error"]
+                self.assertEqual((answer.status, error["code"], error.get("at")), (status, code, at))
+                self.assertNotIn(b"pass@", answer.body)
+        self.assertEqual(self.call("POST", "/v1/clients/beat", {}, token="x" * 32).status, 401)
+        self.assertEqual(self.clients(), [])
+
+    def test_a_group_without_a_row_has_no_clients(self):
+        self.stack.sql("DELETE FROM retry_group WHERE name = 'mail'")
+        self.addCleanup(self.stack.tallybox, "retry", "group", "set", "mail", "--handlers", "http")
+        fault = self.beat("http://a.shop.example", 422, group="mail", token=OTHER)["error"]
+        self.assertIn("no row", fault["message"])
+        self.assertEqual(self.call("GET", "/v1/config?group=mail", token=OTHER).status, 404)
+
+    def test_a_group_has_a_limit(self):
+        for number in range(8):
+            self.beat(f"http://n{number}.shop.example")
+        fault = self.beat("http://n8.shop.example", 422)["error"]
+        self.assertIn("8 clients", fault["message"])
+        self.beat("http://n0.shop.example")  # it is registered already
+        self.beat("http://n8.shop.example", group="mail", token=OTHER)
+        self.age("http://n3.shop.example:80", 91)
+        self.beat("http://n8.shop.example")
+        names = [client["address"] for client in self.clients("--group", "shop")]
+        self.assertEqual(len(names), 8)
+        self.assertNotIn("http://n3.shop.example:80", names)
+
+    def test_the_limit_holds_for_many_at_once_and_two_processes(self):
+        second = self.stack.role("serve", sets=self.sets)
+        self.addCleanup(second.kill)
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(
+                lambda number: self.call("POST", "/v1/clients/beat",
+                                         {"group": "shop", "address": f"http://m{number}.shop.example"},
+                                         serve=(self.serve, second)[number % 2]).status, range(24)))
+        self.assertEqual(sorted(answers), [200] * 8 + [422] * 16)
+        self.assertEqual(len(self.clients()), 8)
+
+
+class Configuration(ClientsCase):
+    """GET /v1/config."""
+
+    def config(self, status=200, **headers):
+        answer = self.call("GET", "/v1/config?group=shop",
+                           headers={name.replace("_", "-"): value for name, value in headers.items()})
+        self.assertEqual(answer.status, status, answer.body)
+        return answer
+
+    def test_the_version_follows_each_change(self):
+        versions = {self.beat("http://a.shop.example")["configVersion"]}
+        for words in (("group", "set", "shop", "--route", "lru"),
+                      ("scene", "set", "mail", "--group", "shop", "--policy", '{"attempts": 3}',
+                       "--wait", "0"),
+                      ("scene", "set", "mail", "--group", "shop", "--policy", '{"attempts": 4}',
+                       "--wait", "0"),
+                      ("pause", "mail", "--group", "shop", "--wait", "0"),
+                      ("group", "disable", "shop"), ("group", "enable", "shop")):
+            self.stack.tallybox("retry", *words)
+            version = self.beat("http://a.shop.example")["configVersion"]
+            self.assertNotIn(version, versions)
+            versions.add(version)
+            answer = self.config()
+            body = json.loads(answer.body)
+            self.assertEqual((body["version"], answer.headers["etag"]), (version, f'"{version}"'))
+            self.config(304, If_None_Match=f'"x", W/"{version}"')
+        self.assertEqual((body["route"], body["policies"]),
+                         ("lru", [{"scene": "mail", "paused": True, "policy": {"attempts": 4}}]))
+        # The change of another group is none of this one.
+        self.stack.tallybox("retry", "group", "set", "mail", "--route", "random")
+        self.config(304, If_None_Match=f'"{version}"')
+        self.stack.sql("UPDATE retry_scene SET policy = '{}' WHERE scene = 'mail'")
+        self.config(200, If_None_Match=f'"{version}"')
+
+    def test_other_groups_are_not_shown(self):
+        self.assertEqual(self.call("GET", "/v1/config?group=mail").status, 403)
+        self.assertEqual(self.call("GET", "/v1/config").status, 400)
+        self.assertEqual(self.call("GET", "/v1/config?group=a%20b").status, 400)
+
+    def test_a_route_must_exist(self):
+        done = self.stack.tallybox("retry", "group", "set", "shop", "--route", "nearest", expect=None)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("consistent_hash", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
