@@ -163,6 +163,8 @@ static const struct event events[] = {
      "start another process, or use fewer scenes"},
     {"scenes_not_isolated", "warn", "With one thread a slow scene delays all others.",
      "raise `retry.threads`"},
+    {"retry_client_ignored", "warn", "A client of a group fails and is left out for a while.",
+     "correct what `err` names; `tallybox retry clients`"},
     {"retry_endpoint_ignored", "warn", "A client's address is not used.",
      "correct what `err` names"},
     /* consume */

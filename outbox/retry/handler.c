@@ -25,6 +25,14 @@ void attempt_refuse(struct attempt_result *attempt, const struct err *err)
     attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_REFUSED, "%s", err->text);
 }
 
+void attempt_reset(struct attempt_result *attempt)
+{
+    struct buf *result = attempt->result;
+
+    *attempt = (struct attempt_result){.delay_ms = ATTEMPT_NO_DELAY, .result = result};
+    buf_reset(result);
+}
+
 void attempt_cut(struct attempt_result *attempt)
 {
     attempt->end = ATTEMPT_CUT;

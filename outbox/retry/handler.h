@@ -85,6 +85,7 @@ struct attempt_result {
     int code;
     enum fault_class fault; /* the handler's proposal, unless the scene has a rule for code */
     int64_t delay_ms;       /* requested by the handler; ATTEMPT_NO_DELAY before the call */
+    bool waits;             /* of ATTEMPT_SNOOZED: nothing was called, and no attempt is kept */
     bool more_steps;    /* of ATTEMPT_DONE: this step is done, and result is for the next step */
     struct buf *result; /* owned by the caller, empty: what a step passes to the next one; marked as
                            failed when it was longer than RETRY_RESULT_BYTES_MAX */
@@ -105,6 +106,7 @@ struct attempt_result {
 /* The greatest size of a result. */
 #define RETRY_RESULT_BYTES_MAX ((size_t)1 << 20)
 
+struct clients;
 struct retry_handler;
 
 #define RETRY_HANDLERS_MAX 16
@@ -124,6 +126,7 @@ struct retry_handler_env {
     const char *instance;
     size_t workers;                   /* threads that run it: 0..workers - 1 */
     const struct retry_handlers *all; /* for a handler that passes work to another one */
+    struct clients *clients;          /* of the groups; NULL: there are none */
 };
 
 /* topic: NULL if the handler has none. Any result but RC_OK ends the call, which returns it. */
@@ -166,6 +169,9 @@ void attempt_fail(struct attempt_result *attempt, enum fault_source source, int 
 
 /* The task cannot be run as it is; err gives the reason. */
 void attempt_refuse(struct attempt_result *attempt, const struct err *err);
+
+/* Back to what it was before the call, for another try in the same attempt. */
+void attempt_reset(struct attempt_result *attempt);
 
 /* The attempt was cut because the process stops. */
 void attempt_cut(struct attempt_result *attempt);

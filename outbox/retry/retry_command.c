@@ -5,12 +5,14 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lease/lease_mysql.h"
+#include "outbox/retry/clients/client_watch.h"
 #include "outbox/retry/dispatcher.h"
 #include "outbox/retry/handlers/handler_list.h"
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/retry_metrics.h"
 #include "outbox/retry/shard_leases.h"
+#include "outbox/retry/store/live_clients_mysql.h"
 #include "outbox/retry/store/retry_mysql.h"
 
 #include <inttypes.h>
@@ -22,7 +24,7 @@
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
 
-enum { LOOP_DISPATCHER, LOOP_LEASE_RENEWER, LOOP_LEASES, LOOPS };
+enum { LOOP_DISPATCHER, LOOP_LEASE_RENEWER, LOOP_LEASES, LOOP_CLIENTS, LOOPS };
 
 struct retry {
     const struct role_env *env;
@@ -34,6 +36,9 @@ struct retry {
     struct pool_worker *workers;
     struct store poll_store;
     struct store renew_store;
+    struct store client_store;
+    struct clients *clients;
+    struct client_watch client_watch;
     struct lease_mysql lease_stores[RETRY_HANDLERS_MAX]; /* on one connection */
     char lease_groups[RETRY_HANDLERS_MAX][SHARD_LEASES_GROUP_SIZE];
     const char *shard_names[RETRY_HANDLERS_MAX][TASK_SHARDS];
@@ -80,6 +85,20 @@ static enum rc open_engines(struct retry *retry, struct err *err)
         return rc;
     store = retry_mysql_ops(&retry->renew_store);
     return lease_renewer_init(&retry->renewer, &retry->pool, &store, os_random_u64(), err);
+}
+
+static enum rc open_client_watch(struct retry *retry, struct err *err)
+{
+    const struct settings *settings = retry->env->settings;
+    struct client_ops ops;
+    enum rc rc = store_open(&retry->client_store, settings, retry->env->instance, false, err);
+
+    if (rc != RC_OK)
+        return rc;
+    ops = live_clients_ops(&retry->client_store);
+    client_watch_init(&retry->client_watch, retry->clients, &ops, settings->retry.http_hosts,
+                      os_random_u64());
+    return RC_OK;
 }
 
 static enum rc open_lease_store(struct retry *retry, size_t handler, struct err *err)
@@ -129,6 +148,9 @@ static enum rc open_loops(struct retry *retry, struct err *err)
     if (rc == RC_OK)
         rc = loop_init(&retry->loops[LOOP_LEASES], "retry-lease", shard_leases_step, &retry->leases,
                        stop, err);
+    if (rc == RC_OK)
+        rc = loop_init(&retry->loops[LOOP_CLIENTS], "retry-clients", client_watch_step,
+                       &retry->client_watch, stop, err);
     retry->workers = calloc(count + 1, sizeof(*retry->workers));
     retry->worker_loops = calloc(count + 1, sizeof(*retry->worker_loops));
     if (!retry->workers || !retry->worker_loops)
@@ -158,26 +180,32 @@ static void retry_close(void *role)
     for (size_t i = RETRY_HANDLERS_MAX; i-- > 0;)
         lease_mysql_close(&retry->lease_stores[i]);
     shard_leases_done(&retry->leases);
+    client_watch_done(&retry->client_watch);
+    store_close(&retry->client_store);
     lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);
     retry_mysql_close(&retry->renew_store);
     retry_mysql_close(&retry->poll_store);
     pool_done(&retry->pool);
     handler_list_close(&retry->handlers);
+    clients_close(retry->clients);
     free(retry);
 }
 
 static enum rc open_parts(struct retry *retry, struct err *err)
 {
     const struct role_env *env = retry->env;
-    const struct retry_handler_env handler_env = {
+    struct retry_handler_env handler_env = {
         .settings = env->settings,
         .stop = env->stop,
         .instance = env->instance,
         .workers = env->settings->retry.threads > 0 ? (size_t)env->settings->retry.threads : 1,
     };
-    enum rc rc = handler_list_open(&retry->handlers, env->handlers, &handler_env, err);
+    enum rc rc = clients_open(&retry->clients, err);
 
+    handler_env.clients = retry->clients;
+    if (rc == RC_OK)
+        rc = handler_list_open(&retry->handlers, env->handlers, &handler_env, err);
     if (rc == RC_OK)
         rc = pool_init(&retry->pool, env->settings, &retry->handlers.handlers, err);
     if (rc != RC_OK)
@@ -187,6 +215,8 @@ static enum rc open_parts(struct retry *retry, struct err *err)
     retry->pool.wake_ctx = retry;
     retry->pool.time_ms = time_ms;
     rc = open_engines(retry, err);
+    if (rc == RC_OK)
+        rc = open_client_watch(retry, err);
     if (rc == RC_OK)
         rc = open_leases(retry, err);
     if (rc == RC_OK)
@@ -281,6 +311,8 @@ static void retry_health(void *role, struct health *health)
     for (size_t i = 0; i < POOL_CALLS; i++)
         if (condition_read(&retry->pool.conditions[i], &err))
             health_bad(health, names[i], "%s", err.text);
+    if (condition_read(&retry->client_watch.reading, &err))
+        health_bad(health, "clients", "%s", err.text);
     if (condition_read(&retry->pool.clock, &err))
         health_bad(health, "database clock", "%s", err.text);
     if (age_ms > stale_ms)

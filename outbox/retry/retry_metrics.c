@@ -35,6 +35,19 @@ struct metric retry_put_off = {
     .kind = METRIC_COUNTER,
     .help = "Tasks that were not tried because the circuit breaker of their destination was open."};
 
+struct metric retry_clients_live = {.name = "tallybox_retry_clients_live",
+                                    .kind = METRIC_GAUGE,
+                                    .help = "Live clients of all groups that this process calls."};
+struct metric retry_client_waits = {
+    .name = "tallybox_retry_client_waits_total",
+    .kind = METRIC_COUNTER,
+    .help = "Tasks that were not tried because their group had no live client."};
+struct metric retry_client_others = {
+    .name = "tallybox_retry_client_others_total",
+    .kind = METRIC_COUNTER,
+    .help = "Calls of another client in the same attempt, because the one before could not be "
+            "reached."};
+
 struct kind {
     size_t offset;
     const char *name;
@@ -209,7 +222,8 @@ void retry_metrics_register(void)
     static struct metric *const singles[] = {
         &retry_claimed,           &retry_rescued,        &retry_lost,
         &retry_in_flight,         &retry_invalid_scenes, &retry_breakers_open,
-        &retry_breakers_open_age, &retry_put_off};
+        &retry_breakers_open_age, &retry_put_off,        &retry_clients_live,
+        &retry_client_waits,      &retry_client_others};
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);

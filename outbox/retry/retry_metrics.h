@@ -48,6 +48,9 @@ extern struct metric retry_invalid_scenes;
 extern struct metric retry_breakers_open;
 extern struct metric retry_breakers_open_age;
 extern struct metric retry_put_off;
+extern struct metric retry_clients_live;
+extern struct metric retry_client_waits;
+extern struct metric retry_client_others;
 
 /* Registers all of them, so that lists of all metrics have them. */
 void retry_metrics_register(void);

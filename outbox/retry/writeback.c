@@ -51,8 +51,15 @@ static void report_to_breaker(struct writeback *writeback, struct slot *slot, in
         else if (slot->probe)
             destination_learned_nothing(destination);
         return;
-    case ATTEMPT_DONE:
     case ATTEMPT_SNOOZED:
+        if (slot->attempt_result.waits) {
+            if (slot->probe)
+                destination_learned_nothing(destination);
+            return;
+        }
+        destinations_worked(&writeback->slots->destinations, destination, now_ms);
+        return;
+    case ATTEMPT_DONE:
     case ATTEMPT_REJECTED:
         destinations_worked(&writeback->slots->destinations, destination, now_ms);
         return;
@@ -191,6 +198,13 @@ static void foresee_end(struct slot *slot, int64_t database_ms)
         update->exhausts_in_ms = at_ms > database_ms ? at_ms - database_ms : 0;
 }
 
+static void return_token(struct slot *slot)
+{
+    if (slot->paid)
+        bucket_return(&slot->kind->scene->bucket);
+    slot->paid = false;
+}
+
 static void end_again(struct slot *slot, const struct decision *decision, int64_t database_ms)
 {
     struct task_update *update = &slot->update;
@@ -198,6 +212,10 @@ static void end_again(struct slot *slot, const struct decision *decision, int64_
     update->end = TASK_END_AGAIN;
     update->delay_ms = decision->next_ms > database_ms ? decision->next_ms - database_ms : 0;
     foresee_end(slot, database_ms);
+    if (slot->attempt_result.waits) {
+        update->outcome = NULL;
+        return_token(slot);
+    }
     if (slot->attempt_result.end == ATTEMPT_FAILED)
         put_reason(slot, classify_fault(slot), "");
     else
@@ -230,13 +248,6 @@ static void put_task_off(struct slot *slot, int64_t now_ms)
              slot->destination->name, slot->destination->why);
     update->reason = slot->reason;
     metric_add(&retry_put_off, 1);
-}
-
-static void return_token(struct slot *slot)
-{
-    if (slot->paid)
-        bucket_return(&slot->kind->scene->bucket);
-    slot->paid = false;
 }
 
 /* The attempt did not begin, or it was cut. Invariant Q4: no attempt is counted. */

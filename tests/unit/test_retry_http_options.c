@@ -64,7 +64,16 @@ static const struct {
     const char *words;
 } wrong[] = {
     {"{}", "\"url\" is missing"},
-    {"{\"url\": \"http://a\", \"urls\": [\"http://b\"]}", "not both"},
+    {"{\"url\": \"http://a\", \"path\": \"/x\"}", "only one"},
+    {"{\"path\": \"/x\", \"url\": \"http://a\"}", "only one"},
+    {"{\"path\": \"x\"}", "/path[?query]"},
+    {"{\"path\": \"\"}", "path"},
+    {"{\"path\": \"/a b\"}", "/path[?query]"},
+    {"{\"path\": \"/a#b\"}", "/path[?query]"},
+    {"{\"path\": \"/a/../b\"}", "/path[?query]"},
+    {"{\"path\": \"/..\"}", "/path[?query]"},
+    {"{\"path\": \"/..?x\"}", "/path[?query]"},
+    {"{\"url\": \"http://a\", \"urls\": [\"http://b\"]}", "only one of them"},
     {"{\"urls\": []}", "1..16"},
     {"{\"urls\": \"http://a\"}", "1..16"},
     {"{\"url\": \"ftp://a\"}", "\"url\""},

@@ -221,6 +221,18 @@ static void take_answer(CURL *easy, struct call_answer *answer)
     answer->retry_after_ms = seconds > 0 ? (int64_t)seconds * 1000 : 0;
 }
 
+/* A connection that was used before may have carried the request: libcurl counts its bytes. */
+static bool is_unsent(CURL *easy, CURLcode code)
+{
+    curl_off_t connect_us = 0;
+    long bytes = 0;
+
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &bytes);
+    curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connect_us);
+    return bytes == 0 && (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
+                          (code == CURLE_OPERATION_TIMEDOUT && connect_us == 0));
+}
+
 static enum call_end classify_end(CURLcode code, const struct call *call, const struct way *way,
                                   const struct call_answer *answer, enum call_end waited,
                                   struct err *err)
@@ -253,6 +265,7 @@ static enum call_end run_call(const struct caller *caller, struct line *line,
     if (waited == CALL_ANSWERED)
         code = get_code(line->multi);
     take_answer(line->easy, way->answer);
+    way->answer->unsent = is_unsent(line->easy, code);
     /* Takes the connection down where the call is under way. */
     curl_multi_remove_handle(line->multi, line->easy);
     return classify_end(code, call, way, way->answer, waited, err);
@@ -265,6 +278,9 @@ enum call_end caller_call(struct caller *caller, size_t worker, const struct cal
     struct way way = {.answer = answer, .body = body};
     struct curl_slist *headers;
     int64_t left_ms = call->until_ms - os_now_ms();
+    int64_t connect_ms = call->connect_ms_max > 0 && call->connect_ms_max < CONNECT_MS_MAX
+                             ? call->connect_ms_max
+                             : CONNECT_MS_MAX;
     enum call_end end;
 
     assert(worker < caller->workers);
@@ -283,7 +299,7 @@ enum call_end caller_call(struct caller *caller, size_t worker, const struct cal
     curl_easy_setopt(line->easy, CURLOPT_URL, call->url);
     curl_easy_setopt(line->easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(line->easy, CURLOPT_CONNECTTIMEOUT_MS,
-                     (long)(left_ms < CONNECT_MS_MAX ? left_ms > 1 ? left_ms : 1 : CONNECT_MS_MAX));
+                     (long)(left_ms < connect_ms ? left_ms > 1 ? left_ms : 1 : connect_ms));
     end = run_call(caller, line, call, &way, err);
     curl_easy_reset(line->easy);
     curl_slist_free_all(headers);

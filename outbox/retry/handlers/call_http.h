@@ -26,6 +26,7 @@ struct call {
     const void *body; /* NULL: none */
     size_t body_len;
     int64_t until_ms;                   /* os_now_ms() */
+    int64_t connect_ms_max;             /* for the connection; 0: as long as the call */
     const atomic_llong *lease_until_ms; /* as in struct retry_job */
 };
 
@@ -38,6 +39,7 @@ enum call_end {
 
 struct call_answer {
     int status;
+    bool unsent;            /* of CALL_FAILED: certainly no byte of the request was sent */
     bool no_retry;          /* it has the header tallybox-no-retry */
     int64_t retry_after_ms; /* 0: it names no time */
 };

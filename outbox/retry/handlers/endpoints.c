@@ -118,7 +118,7 @@ size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, siz
     return index;
 }
 
-static int64_t draw_out_ms(unsigned failures, uint64_t random_bits)
+int64_t endpoints_out_ms(unsigned failures, uint64_t random_bits)
 {
     int64_t ms = ENDPOINT_OUT_MS_BASE;
 
@@ -147,6 +147,6 @@ bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, i
         endpoint->failures++;
     if (endpoint->failures < ENDPOINT_FAILURES_OUT)
         return false;
-    endpoint->out_until_ms = now_ms + draw_out_ms(endpoint->failures, random_bits);
+    endpoint->out_until_ms = now_ms + endpoints_out_ms(endpoint->failures, random_bits);
     return true;
 }

@@ -40,4 +40,7 @@ size_t endpoints_pick(struct endpoints *endpoints, const char *const *names, siz
 bool endpoints_end(struct endpoints *endpoints, const char *name, bool failed, int64_t now_ms,
                    uint64_t random_bits);
 
+/* For how long a server is left out that has failed so often in a row. */
+int64_t endpoints_out_ms(unsigned failures, uint64_t random_bits);
+
 #endif

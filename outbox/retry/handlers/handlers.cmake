@@ -3,7 +3,6 @@
 tallybox_library(
   retry_handler_core
   handlers/child.c
-  handlers/endpoints.c
   handlers/exec_handler.c
   handlers/steps_handler.c
   handlers/task_options.c

@@ -6,10 +6,12 @@
 #include "common/log.h"
 #include "common/os.h"
 #include "common/trace.h"
+#include "outbox/retry/clients/clients.h"
 #include "outbox/retry/handlers/call_http.h"
 #include "outbox/retry/handlers/endpoints.h"
 #include "outbox/retry/handlers/task_options.h"
 #include "outbox/retry/policy/wait.h"
+#include "outbox/retry/retry_metrics.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -56,8 +58,9 @@ static enum rc add_url(struct http_options *options, const json_t *value, struct
 
 static enum rc check_urls_once(const struct http_options *options, struct err *err)
 {
-    return options->url_count > 0 ? err_fail(err, RC_REJECT, 0, "\"url\" or \"urls\", not both")
-                                  : RC_OK;
+    return options->url_count > 0 || options->path
+               ? err_fail(err, RC_REJECT, 0, "\"url\", \"urls\" or \"path\", only one of them")
+               : RC_OK;
 }
 
 static enum rc take_url(void *ctx, const json_t *value, struct err *err)
@@ -81,6 +84,39 @@ static enum rc take_urls(void *ctx, const json_t *value, struct err *err)
         rc = add_url(ctx, url, err);
     }
     return rc;
+}
+
+/* Whether a segment of the path, up to its query, is "..". */
+static bool climbs(const char *path)
+{
+    for (const char *at = path; *at == '/';) {
+        size_t len = strcspn(at + 1, "/?");
+
+        if (len == 2 && strncmp(at + 1, "..", 2) == 0)
+            return true;
+        at += 1 + len;
+    }
+    return false;
+}
+
+static enum rc take_path(void *ctx, const json_t *value, struct err *err)
+{
+    struct http_options *options = ctx;
+    const char *text;
+    enum rc rc = check_urls_once(options, err);
+
+    if (rc == RC_OK)
+        rc = task_option_text(value, HTTP_PATH_BYTES_MAX, &text, err);
+    if (rc != RC_OK)
+        return rc;
+    options->path = text;
+    for (const char *at = text; *at; at++)
+        if (*at <= ' ' || *at > '~' || *at == '#')
+            options->path = NULL;
+    if (options->path && text[0] == '/' && !climbs(text))
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "/path[?query] is expected, without fragment, blanks and \"..\"");
 }
 
 static bool is_header_name(const char *name)
@@ -284,8 +320,8 @@ static bool value_is_same(const json_t *one, const json_t *other)
 }
 
 static const struct task_option fields[] = {
-    {"method", take_method},   {"url", take_url},         {"urls", take_urls},
-    {"headers", take_headers}, {"timeout", take_timeout}, {"ok", take_ok},
+    {"method", take_method},   {"url", take_url}, {"urls", take_urls}, {"headers", take_headers},
+    {"timeout", take_timeout}, {"ok", take_ok},   {"path", take_path},
 };
 
 struct http {
@@ -293,6 +329,7 @@ struct http {
     struct caller *caller;
     pthread_mutex_t lock; /* guards endpoints */
     struct endpoints endpoints;
+    struct clients *clients; /* NULL: no task with a path can run */
     /* Fails at the first refused host. Never ok again: the list needs a restart to change. */
     struct condition hosts_listed;
 };
@@ -305,6 +342,7 @@ static enum rc http_open(void **handler, const struct retry_handler_env *env, st
     if (!http)
         return err_fail(err, RC_FATAL, 0, "no memory for a handler");
     http->settings = env->settings;
+    http->clients = env->clients;
     pthread_mutex_init(&http->lock, NULL);
     condition_init(&http->hosts_listed, CONDITION_CHECK, "check=http_hosts role=retry");
     rc = caller_open(&http->caller, env->settings, env->stop, env->workers, err);
@@ -351,7 +389,8 @@ static enum rc http_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
-/* Several URLs of one task are one destination, because endpoints.h chooses any that works. */
+/* Several URLs of one task are one destination, as the clients of its group are, because
+ * endpoints.h chooses any that works. */
 static void http_destination(const struct retry_handlers *all, const struct retry_job *job,
                              struct buf *name)
 {
@@ -360,6 +399,8 @@ static void http_destination(const struct retry_handlers *all, const struct retr
     (void)all;
     if (http_options_read(&options, job->options, NULL) != RC_OK)
         return;
+    if (options.path)
+        buf_print(name, "clients:%s", job->group);
     for (size_t i = 0; i < options.url_count; i++) {
         if (i > 0)
             buf_char(name, ',');
@@ -482,22 +523,24 @@ static void classify_answer(const struct http_options *options, const struct htt
         attempt->delay_ms = answer->retry_after_ms;
 }
 
-static void call_url(struct http *http, size_t worker, const struct retry_job *job,
-                     const struct http_options *options, struct call *call,
-                     struct attempt_result *attempt)
+/* Makes the call, and decides what it means for the task. Returns how it ended; *answer is zeroed
+ * if there is none. */
+static enum call_end make_call(struct http *http, size_t worker, const struct retry_job *job,
+                               const struct http_options *options, const struct http_url *url,
+                               struct call *call, struct call_answer *answer,
+                               struct attempt_result *attempt)
 {
-    const struct http_url *url = &options->urls[pick_url(http, options)];
-    struct call_answer answer = {0};
     struct err err = {0};
     enum call_end end;
 
+    *answer = (struct call_answer){0};
     call->url = url->text;
     call->origin = url->origin;
     call->body = job->params;
     call->body_len = job->params_len;
-    end = caller_call(http->caller, worker, call, &answer, attempt->result, &err);
+    end = caller_call(http->caller, worker, call, answer, attempt->result, &err);
     if (end == CALL_ANSWERED)
-        classify_answer(options, url, &answer, attempt);
+        classify_answer(options, url, answer, attempt);
     else if (end == CALL_CUT)
         attempt_cut(attempt);
     else if (end == CALL_LOST)
@@ -506,8 +549,103 @@ static void call_url(struct http *http, size_t worker, const struct retry_job *j
         attempt_fail(attempt, FAULT_SOURCE_HTTP, err.code,
                      caller_is_ours(err.code) ? FAULT_CLASS_OURS : FAULT_CLASS_TRANSIENT, "%s",
                      err.text);
+    return end;
+}
+
+static void call_url(struct http *http, size_t worker, const struct retry_job *job,
+                     const struct http_options *options, struct call *call,
+                     struct attempt_result *attempt)
+{
+    const struct http_url *url = &options->urls[pick_url(http, options)];
+    struct call_answer answer;
+    enum call_end end = make_call(http, worker, job, options, url, call, &answer, attempt);
+
     end_picked(http, url, end == CALL_FAILED || answer.status >= 500, options->url_count == 1,
                &attempt->err);
+}
+
+/* Without a live client the task waits: nothing was called. */
+static void wait_for_client(struct http *http, const struct retry_job *job, bool read,
+                            struct attempt_result *attempt)
+{
+    attempt->end = ATTEMPT_SNOOZED;
+    attempt->waits = true;
+    attempt->delay_ms =
+        read ? clients_wait_ms(http->clients, job->group, os_now_ms()) : CLIENTS_WAIT_MS;
+    err_set(&attempt->err,
+            read ? "no live client: group %s has none that this process may call"
+                 : "no live client: those of group %s have not been read yet",
+            job->group);
+    metric_add(&retry_client_waits, 1);
+}
+
+/* The part of the time that is left which a connection may take, so that another client can be
+ * tried if this one cannot be reached. */
+static int64_t share_connect_ms(const struct clients_attempt *clients, const struct call *call)
+{
+    size_t tries = CLIENTS_TRIES_MAX - clients->tried_count + 1;
+    int64_t left_ms = call->until_ms - os_now_ms();
+
+    if (clients->is_last || tries <= 1 || left_ms <= 0)
+        return 0;
+    return left_ms / (int64_t)tries + 1;
+}
+
+/* Calls the client that was picked. True: it could not be reached, and another one may be tried. */
+static bool call_picked(struct http *http, size_t worker, const struct retry_job *job,
+                        const struct http_options *options, struct clients_attempt *clients,
+                        struct call *call, struct attempt_result *attempt)
+{
+    const char *address = clients->tried[clients->tried_count - 1];
+    char text[RETRY_CLIENT_ADDRESS_SIZE + HTTP_PATH_BYTES_MAX + 1];
+    struct http_url url;
+    struct call_answer answer;
+    enum clients_outcome outcome = CLIENTS_WORKED;
+    enum call_end end;
+    bool read;
+
+    snprintf(text, sizeof(text), "%s%s", address, options->path);
+    /* Invariant: the address of a live client is a URL, and the path continues it. */
+    read = http_url_read(&url, text);
+    assert(read);
+    (void)read;
+    call->connect_ms_max = share_connect_ms(clients, call);
+    end = make_call(http, worker, job, options, &url, call, &answer, attempt);
+    if (end == CALL_FAILED)
+        outcome = answer.unsent ? CLIENTS_UNSENT : CLIENTS_FAILED;
+    else if (answer.status >= 500)
+        outcome = CLIENTS_FAILED;
+    if (clients_report(http->clients, clients, outcome, os_now_ms(), os_random_u64()))
+        log_error(LOG_WARN, "retry_client_ignored", &attempt->err, "group=%s client=%s", job->group,
+                  address);
+    return outcome == CLIENTS_UNSENT && call->until_ms > os_now_ms();
+}
+
+static void call_clients(struct http *http, size_t worker, const struct retry_job *job,
+                         const struct http_options *options, struct call *call,
+                         struct attempt_result *attempt)
+{
+    struct clients_attempt clients = {
+        .group = job->group,
+        .key = job->ordering_key ? job->ordering_key : job->idempotency_key,
+    };
+    bool again = true;
+
+    while (again) {
+        enum clients_found found =
+            http->clients ? clients_pick(http->clients, &clients, os_now_ms(), os_random_u64())
+                          : CLIENTS_UNREAD;
+
+        if (found != CLIENTS_FOUND && clients.tried_count == 0)
+            wait_for_client(http, job, found == CLIENTS_NONE, attempt);
+        if (found != CLIENTS_FOUND)
+            return;
+        if (clients.tried_count > 1) {
+            metric_add(&retry_client_others, 1);
+            attempt_reset(attempt);
+        }
+        again = call_picked(http, worker, job, options, &clients, call, attempt);
+    }
 }
 
 static void call_endpoint(struct http *http, size_t worker, const struct retry_job *job,
@@ -528,6 +666,8 @@ static void call_endpoint(struct http *http, size_t worker, const struct retry_j
     if (texts.failed)
         attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT,
                      "no memory for headers");
+    else if (options->path)
+        call_clients(http, worker, job, options, &made, attempt);
     else
         call_url(http, worker, job, options, &made, attempt);
     buf_done(&texts);
@@ -587,8 +727,8 @@ enum rc http_options_read(struct http_options *options, const char *text, struct
     options->ok_count = 1;
     rc = task_options_read(&options->json, text, fields, sizeof(fields) / sizeof(fields[0]),
                            options, err);
-    if (rc == RC_OK && options->url_count == 0)
-        rc = err_fail(err, RC_REJECT, 0, "options: \"url\" is missing");
+    if (rc == RC_OK && options->url_count == 0 && !options->path)
+        rc = err_fail(err, RC_REJECT, 0, "options: \"url\" is missing, or \"path\"");
     if (rc != RC_OK)
         http_options_done(options);
     return rc;

@@ -9,7 +9,10 @@
  *     {"method": "POST", "url": URL or "urls": [URL, ...], "headers": {NAME: VALUE},
  *      "timeout": "10s", "ok": "200-299,409" or {"status": "200-299", "/code": 0}}
  *
- * A URL is required, the rest is optional. The names in `ok` that begin with "/" are JSON pointers
+ * or have "path": "/..." in place of the URL: the task goes to a live client of its group (see
+ * clients/clients.h), whose address precedes the path; to another one in the same attempt only if
+ * no byte was sent. Without a live client the task waits, and no attempt is counted. A URL or a
+ * path is required, the rest is optional. The names in `ok` that begin with "/" are JSON pointers
  * (RFC 6901). This file also decides which texts may be header values. The functions on options are
  * pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_HTTP_HANDLER_H
@@ -30,6 +33,7 @@
 #define HTTP_VALUES_MAX 16
 #define HTTP_POINTER_BYTES_MAX 255
 #define HTTP_TIMEOUT_MS_DEFAULT 10000
+#define HTTP_PATH_BYTES_MAX 4000
 
 struct json_t;
 
@@ -42,6 +46,7 @@ struct http_options {
     const char *method;
     struct http_url urls[HTTP_URLS_MAX];
     size_t url_count;
+    const char *path; /* NULL: it has URLs */
     struct {
         const char *name;
         const char *value;

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/retry/store/live_clients_mysql.h"
+
+#include "outbox/retry/clients/client.h"
+#include "outbox/retry/store/client_mysql.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+struct client_query {
+    enum rc (*on_client)(void *ctx, const struct live_client *client, struct err *err);
+    void *ctx;
+};
+
+static enum rc client_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    const struct client_query *client_query = ctx;
+    const struct live_client client = {
+        .group = row->columns[0],
+        .address = row->columns[1],
+        .route = row->columns[2],
+        .told_version = row->columns[3],
+        .config_version = row->columns[4],
+        .takes_pushes = db_column_i64(row, 5) != 0 && retry_list_allows(row->columns[6], "http") &&
+                        retry_list_allows(row->columns[7], RETRY_CONFIG_SCENE),
+    };
+
+    return client_query->on_client(client_query->ctx, &client, err);
+}
+
+/* The configuration's version is computed once per group. */
+static enum rc ops_each(void *ctx,
+                        enum rc (*on_client)(void *client_ctx, const struct live_client *client,
+                                             struct err *err),
+                        void *client_ctx, struct err *err)
+{
+    struct client_query client_query = {on_client, client_ctx};
+    struct store *store = ctx;
+    enum rc rc = store_ready(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_print(&store->sql,
+              "SELECT c.task_group, c.address, v.route, c.config_version, v.config, v.enabled, "
+              "v.handlers, v.scenes FROM (SELECT g.name, g.route, g.enabled, g.handlers, "
+              "g.scenes, " CLIENT_CONFIG_VERSION
+              " AS config FROM retry_group g WHERE g.owner = 'client' AND g.name IN (SELECT "
+              "task_group FROM retry_client WHERE " CLIENT_IS_LIVE
+              ")) v JOIN retry_client c ON c.task_group = v.name WHERE " CLIENT_IS_LIVE
+              " ORDER BY c.task_group, c.address LIMIT %d",
+              RETRY_CLIENTS_MAX + 1);
+    return store_query(store, client_on_row, &client_query, err);
+}
+
+static enum rc ops_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
+{
+    struct store *store = ctx;
+    uint64_t affected = 0;
+    enum rc rc = store_ready(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_print(&store->sql,
+              "DELETE FROM retry_client WHERE last_beat_at < UTC_TIMESTAMP(3) - INTERVAL %d SECOND "
+              "ORDER BY last_beat_at LIMIT %zu",
+              RETRY_CLIENT_KEPT_MS / 1000, rows_max);
+    rc = store_exec(store, &affected, err);
+    *count = (size_t)affected;
+    return rc;
+}
+
+struct client_ops live_clients_ops(struct store *store)
+{
+    return (struct client_ops){.ctx = store, .each = ops_each, .forget = ops_forget};
+}
