@@ -48,6 +48,11 @@ struct metric retry_client_others = {
     .help = "Calls of another client in the same attempt, because the one before could not be "
             "reached."};
 
+struct metric retry_config_pushes = {
+    .name = "tallybox_retry_config_pushes_total",
+    .kind = METRIC_COUNTER,
+    .help = "Tasks that tell a client the changed configuration of its group."};
+
 struct kind {
     size_t offset;
     const char *name;
@@ -223,7 +228,7 @@ void retry_metrics_register(void)
         &retry_claimed,           &retry_rescued,        &retry_lost,
         &retry_in_flight,         &retry_invalid_scenes, &retry_breakers_open,
         &retry_breakers_open_age, &retry_put_off,        &retry_clients_live,
-        &retry_client_waits,      &retry_client_others};
+        &retry_client_waits,      &retry_client_others,  &retry_config_pushes};
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);

@@ -51,6 +51,7 @@ extern struct metric retry_put_off;
 extern struct metric retry_clients_live;
 extern struct metric retry_client_waits;
 extern struct metric retry_client_others;
+extern struct metric retry_config_pushes;
 
 /* Registers all of them, so that lists of all metrics have them. */
 void retry_metrics_register(void);

@@ -5,10 +5,13 @@ import concurrent.futures
 import json
 import pathlib
 import sys
+import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import ports  # noqa: E402
 import suite  # noqa: E402
+import test_retry_routing  # noqa: E402
 
 TOKEN = "token-of-the-shop-and-its-clients"
 OTHER = "token-of-the-mail-and-its-clients"
@@ -168,6 +171,62 @@ class Configuration(ClientsCase):
         done = self.stack.tallybox("retry", "group", "set", "shop", "--route", "nearest", expect=None)
         self.assertEqual(done.returncode, 2)
         self.assertIn("consistent_hash", done.stderr)
+
+
+class Pushes(ClientsCase):
+    """Changes of a configuration reach the live clients."""
+
+    settings = {"retry.poll_ms": 50}
+
+    def test_each_live_client_is_told_a_change_once(self):
+        servers = []
+        for _ in range(3):
+            server = test_retry_routing.Server(("127.0.0.1", ports.free_port(keep=True)),
+                                               test_retry_routing.Answerer)
+            server.asked, server.status, server.cuts = [], 200, False
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            self.addCleanup(server.server_close)
+            self.addCleanup(server.shutdown)
+            servers.append(server)
+        hosts = ",".join(f"127.0.0.1:{server.server_port}" for server in servers)
+        serve = self.stack.role("serve", sets={**self.sets, "retry.http_hosts": hosts})
+        self.addCleanup(serve.kill)
+        addresses = [f"http://127.0.0.1:{server.server_port}" for server in servers]
+        told = {self.beat(address, serve=serve)["configVersion"] for address in addresses}
+        self.assertEqual(len(told), 1)
+        self.age(addresses[2], 91)
+        for _ in range(2):
+            self.start("retry", sets={"retry.http_hosts": hosts})
+        versions = []
+        for attempts in (5, 6, 7):
+            self.stack.tallybox("retry", "scene", "set", "mail", "--group", "shop", "--policy",
+                                json.dumps({"attempts": attempts}))
+            suite.wait_for("both clients to be told", lambda: self.stack.number(
+                "SELECT COUNT(*) FROM retry_client WHERE address IN (%s, %s) AND config_version = ("
+                "SELECT MAX(config_version) FROM retry_client WHERE address = %s)",
+                [*addresses[:2], addresses[0]]) == 2 and
+                           all(len(server.asked) > len(versions) for server in servers[:2]))
+            versions.append(json.loads(servers[0].asked[-1][1])["version"])
+            config = json.loads(self.call("GET", "/v1/config?group=shop").body)
+            self.assertEqual((config["version"], config["policies"][0]["policy"]),
+                             (versions[-1], {"attempts": attempts}))
+        for server in servers[:2]:
+            self.assertEqual([(path, json.loads(body)) for path, body in server.asked], [
+                ("/tallybox/config", {"group": "shop", "version": version})
+                for version in versions])
+        self.assertEqual(len(set(versions)), 3)
+        self.assertEqual(servers[2].asked, [])
+        # A beat tells it, too: there is no push then.
+        self.assertEqual(self.beat(addresses[2], serve=serve)["configVersion"], versions[-1])
+
+    def test_a_group_without_such_tasks_gets_none(self):
+        self.beat("http://a.shop.example")
+        self.stack.tallybox("retry", "group", "set", "shop", "--scenes", "mail")
+        self.addCleanup(self.stack.tallybox, "retry", "group", "set", "shop", "--scenes", "*")
+        role = self.start("retry", sets={"retry.http_hosts": "*.shop.example"})
+        suite.wait_for("the client to be read", lambda: role.metric("tallybox_retry_clients_live") == 1)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 0)
+        self.assertEqual(self.clients()[0]["config_current"], False)
 
 
 if __name__ == "__main__":

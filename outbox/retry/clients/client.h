@@ -27,7 +27,8 @@
 #define RETRY_CLIENT_KEPT_MS 86400000 /* an expired one is listed for so long */
 #define RETRY_CLIENTS_MAX 4096        /* live ones of all groups that are called */
 #define RETRY_CONFIG_VERSION_SIZE 33
-#define RETRY_CONFIG_SCENE "config" /* of the tasks that push a configuration */
+#define RETRY_CONFIG_SCENE "config"          /* of the tasks that push a configuration */
+#define RETRY_CONFIG_PATH "/tallybox/config" /* behind the address of the client */
 
 /* Which client of a group gets a task: retry_group.route. */
 enum client_route {

@@ -6,6 +6,7 @@
 #define OUTBOX_RETRY_CLIENTS_CLIENT_OPS_H
 
 #include "common/err.h"
+#include "outbox/retry/clients/client.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,14 @@ struct live_client {
     bool takes_pushes;          /* the group allows the tasks that push its configuration */
 };
 
+/* A client that was told another version than the current one. */
+struct client_push {
+    char group[RETRY_NAME_BYTES_MAX + 1];
+    char address[RETRY_CLIENT_ADDRESS_SIZE];
+    char told_version[RETRY_CONFIG_VERSION_SIZE];
+    char config_version[RETRY_CONFIG_VERSION_SIZE];
+};
+
 struct client_ops {
     void *ctx;
 
@@ -29,6 +38,11 @@ struct client_ops {
                     enum rc (*on_client)(void *client_ctx, const struct live_client *client,
                                          struct err *err),
                     void *client_ctx, struct err *err);
+
+    /* Makes a task that tells a client the version of its group's configuration, and records that
+     * it was told, unless it was told meanwhile; both or neither. *pushed: whether the task was
+     * made. RC_REJECT: the group takes no such task. */
+    enum rc (*push)(void *ctx, const struct client_push *push, bool *pushed, struct err *err);
 
     /* Deletes up to rows_max clients whose last beat is older than RETRY_CLIENT_KEPT_MS. *count:
      * how many. */

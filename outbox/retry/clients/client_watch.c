@@ -5,6 +5,7 @@
 #include "outbox/retry/http_url.h"
 #include "outbox/retry/retry_metrics.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A change of a configuration is pushed within a second. */
@@ -53,19 +54,36 @@ static bool check_host(struct client_watch *watch, const struct live_client *cli
     return false;
 }
 
+/* A client that was never told a version was made by SQL. */
+static void note_push(struct client_watch *watch, const struct live_client *client)
+{
+    struct client_push *push = &watch->pushes[watch->push_count];
+
+    if (!client->takes_pushes || !client->told_version[0] ||
+        watch->push_count == CLIENT_PUSHES_MAX ||
+        strcmp(client->told_version, client->config_version) == 0)
+        return;
+    snprintf(push->group, sizeof(push->group), "%s", client->group);
+    snprintf(push->address, sizeof(push->address), "%s", client->address);
+    snprintf(push->told_version, sizeof(push->told_version), "%s", client->told_version);
+    snprintf(push->config_version, sizeof(push->config_version), "%s", client->config_version);
+    watch->push_count++;
+}
+
 static enum rc on_client(void *ctx, const struct live_client *client, struct err *err)
 {
     struct client_watch *watch = ctx;
     enum client_route route;
 
     (void)err;
-    client_route_read(client->route, &route);
     if (!check_host(watch, client))
         return RC_OK;
+    client_route_read(client->route, &route);
     if (clients_add(watch->clients, client->group, client->address, route))
         watch->count++;
     else
         watch->left_out++;
+    note_push(watch, client);
     return RC_OK;
 }
 
@@ -94,6 +112,20 @@ static void report_reading(struct client_watch *watch, int64_t now_ms)
     }
 }
 
+static enum rc push_configs(struct client_watch *watch, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < watch->push_count && rc == RC_OK; i++) {
+        bool pushed = false;
+
+        rc = watch->ops.push(watch->ops.ctx, &watch->pushes[i], &pushed, err);
+        if (rc == RC_OK)
+            metric_add(&retry_config_pushes, pushed);
+    }
+    return rc;
+}
+
 static enum rc forget_old(struct client_watch *watch, int64_t now_ms, struct err *err)
 {
     size_t count = 0;
@@ -115,18 +147,21 @@ int64_t client_watch_step(void *arg, int64_t now_ms)
 
     watch->count = 0;
     watch->left_out = 0;
+    watch->push_count = 0;
     watch->not_listed = (struct err){0};
     clients_begin(watch->clients);
     rc = watch->ops.each(watch->ops.ctx, on_client, watch, &err);
     if (rc == RC_OK) {
         clients_end(watch->clients, now_ms);
         report_reading(watch, now_ms);
-        rc = forget_old(watch, now_ms, &err);
+        rc = push_configs(watch, &err);
     }
+    if (rc == RC_OK)
+        rc = forget_old(watch, now_ms, &err);
     if (rc == RC_OK) {
         condition_ok(&watch->reading, now_ms);
         backoff_reset(&watch->backoff);
-        return READ_EVERY_MS;
+        return watch->push_count < CLIENT_PUSHES_MAX ? READ_EVERY_MS : 0;
     }
     condition_fail(&watch->reading, now_ms, &err);
     return READ_EVERY_MS + backoff_next_ms(&watch->backoff, rng_next(&watch->rng));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeps the clients that a retry process calls equal to the live rows of retry_client, whose hosts
- * retry.http_hosts of this process allows, and deletes rows that are a day old. It has a thread and
- * a connection of its own. */
+ * retry.http_hosts of this process allows; makes tasks that tell them a changed configuration of
+ * their group; and deletes rows that are a day old. It has a thread and a connection of its own. */
 #ifndef OUTBOX_RETRY_CLIENTS_CLIENT_WATCH_H
 #define OUTBOX_RETRY_CLIENTS_CLIENT_WATCH_H
 
@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define CLIENT_PUSHES_MAX 128 /* of one step */
 
 struct client_watch {
     struct clients *clients;
@@ -28,6 +30,8 @@ struct client_watch {
     size_t count;
     size_t left_out;
     struct err not_listed;
+    struct client_push pushes[CLIENT_PUSHES_MAX];
+    size_t push_count;
 };
 
 /* clients, ops and hosts are borrowed. seed: 64 random bits. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/store/live_clients_mysql.h"
 
+#include "common/hash.h"
 #include "outbox/retry/clients/client.h"
 #include "outbox/retry/store/client_mysql.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 struct client_query {
@@ -41,15 +43,72 @@ static enum rc ops_each(void *ctx,
     if (rc != RC_OK)
         return rc;
     buf_print(&store->sql,
-              "SELECT c.task_group, c.address, v.route, c.config_version, v.config, v.enabled, "
-              "v.handlers, v.scenes FROM (SELECT g.name, g.route, g.enabled, g.handlers, "
-              "g.scenes, " CLIENT_CONFIG_VERSION
+              "SELECT c.task_group, c.address, v.route, c.config_version, v.config, v.takes, "
+              "v.handlers, v.scenes FROM (SELECT g.name, g.route, g.handlers, g.scenes, "
+              "g.enabled AND (g.init_scene <> '" RETRY_INIT_REFUSE "' OR EXISTS (SELECT 1 FROM "
+              "retry_scene s WHERE s.task_group = g.name AND s.scene = '" RETRY_CONFIG_SCENE
+              "')) AS takes, " CLIENT_CONFIG_VERSION
               " AS config FROM retry_group g WHERE g.owner = 'client' AND g.name IN (SELECT "
               "task_group FROM retry_client WHERE " CLIENT_IS_LIVE
               ")) v JOIN retry_client c ON c.task_group = v.name WHERE " CLIENT_IS_LIVE
               " ORDER BY c.task_group, c.address LIMIT %d",
               RETRY_CLIENTS_MAX + 1);
     return store_query(store, client_on_row, &client_query, err);
+}
+
+/* Two processes meet at the row: only one of them finds the version that was told before. */
+static enum rc mark_told(struct store *store, const struct client_push *push, uint64_t *affected,
+                         struct err *err)
+{
+    store_put(store, "UPDATE retry_client SET config_version = ");
+    store_put_text(store, push->config_version);
+    store_put(store, " WHERE task_group = ");
+    store_put_text(store, push->group);
+    store_put(store, " AND address = ");
+    store_put_text(store, push->address);
+    store_put(store, " AND config_version = ");
+    store_put_text(store, push->told_version);
+    return store_exec(store, affected, err);
+}
+
+/* The address has no character that JSON escapes: see http_url_read(). */
+static enum rc append_push(struct store *store, const struct client_push *push, struct err *err)
+{
+    char options[RETRY_CLIENT_ADDRESS_SIZE + 64];
+    char params[RETRY_NAME_BYTES_MAX + RETRY_CONFIG_VERSION_SIZE + 64];
+    char key[RETRY_CONFIG_VERSION_SIZE + 32];
+    struct retry_new_task task = {
+        .group = push->group,
+        .scene = RETRY_CONFIG_SCENE,
+        .handler = "http",
+        .idempotency_key = key,
+        .options = options,
+        .params = params,
+    };
+
+    snprintf(options, sizeof(options), "{\"url\":\"%s" RETRY_CONFIG_PATH "\"}", push->address);
+    snprintf(params, sizeof(params), "{\"group\":\"%s\",\"version\":\"%s\"}", push->group,
+             push->config_version);
+    snprintf(key, sizeof(key), "%s/%016" PRIx64, push->config_version,
+             hash_fnv1a(HASH_START, push->address, strlen(push->address)));
+    task.params_len = strlen(params);
+    return retry_append(store->db, &task, 1, NULL, err);
+}
+
+static enum rc ops_push(void *ctx, const struct client_push *push, bool *pushed, struct err *err)
+{
+    struct store *store = ctx;
+    uint64_t affected = 0;
+    enum rc rc = store_begin(store, err);
+
+    *pushed = false;
+    if (rc != RC_OK)
+        return rc;
+    rc = mark_told(store, push, &affected, err);
+    if (rc == RC_OK && affected > 0)
+        rc = append_push(store, push, err);
+    *pushed = rc == RC_OK && affected > 0;
+    return store_end(store, rc, err);
 }
 
 static enum rc ops_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
@@ -71,5 +130,6 @@ static enum rc ops_forget(void *ctx, size_t rows_max, size_t *count, struct err 
 
 struct client_ops live_clients_ops(struct store *store)
 {
-    return (struct client_ops){.ctx = store, .each = ops_each, .forget = ops_forget};
+    return (struct client_ops){
+        .ctx = store, .each = ops_each, .push = ops_push, .forget = ops_forget};
 }
