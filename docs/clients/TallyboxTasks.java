@@ -27,6 +27,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
+import java.util.function.LongSupplier;
 
 /**
  * Hands tasks to the retry queue of tallybox over HTTP, and receives its calls. Standard library
@@ -38,7 +39,8 @@ import java.util.function.BiConsumer;
  * java TallyboxTasks.java report COUNT WEBHOOK      work that fails here and is handed over
  * </pre>
  *
- * TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token.
+ * TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token. With
+ * TALLYBOX_GROUP the webhook registers itself as a client of this group.
  */
 public final class TallyboxTasks {
     static final int BATCH = 100; // tasks of one request; the server takes 1,000
@@ -73,11 +75,11 @@ public final class TallyboxTasks {
     public static final class Client {
         private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1)
                 .connectTimeout(CALL).build();
-        private final URI url;
+        private final String url;
         private final String token;
 
         public Client(String url, String token) {
-            this.url = URI.create(url.replaceAll("/+$", "") + "/v1/tasks");
+            this.url = url.replaceAll("/+$", "");
             this.token = token;
         }
 
@@ -88,10 +90,56 @@ public final class TallyboxTasks {
          */
         public List<?> submit(List<Map<String, Object>> tasks)
                 throws Refused, Unavailable, InterruptedException {
-            var request = HttpRequest.newBuilder(url).timeout(CALL)
+            if (post("/v1/tasks", tasks) instanceof List<?> answers && answers.size() == tasks.size()) {
+                return answers;
+            }
+            throw new Unavailable("not one answer for each task", 0);
+        }
+
+        /**
+         * Registers this process as a client that takes the tasks of a group at an address, for 90
+         * seconds; the answer has configVersion and beatMs.
+         */
+        public Map<?, ?> beat(String group, String address, String version, long failedReports)
+                throws Refused, Unavailable, InterruptedException {
+            if (post("/v1/clients/beat", Map.of("group", group, "address", address, "version", version,
+                    "failedReports", failedReports)) instanceof Map<?, ?> answer) {
+                return answer;
+            }
+            throw new Unavailable("the answer is no object", 0);
+        }
+
+        /**
+         * Beats every 30 seconds in a thread. countFailed is the number of failed reports so far, as
+         * Reporter.failedCalls; each is told once.
+         */
+        public void keepBeating(String group, String address, String version, LongSupplier countFailed) {
+            var thread = new Thread(() -> {
+                long told = 0;
+                try {
+                    for (long waitMs = 30_000;; Thread.sleep(waitMs)) {
+                        long failed = countFailed.getAsLong();
+                        try {
+                            var answer = beat(group, address, version, failed - told);
+                            waitMs = answer.get("beatMs") instanceof Number ms ? ms.longValue() : waitMs;
+                            told = failed;
+                        } catch (Refused | Unavailable error) {
+                            System.err.println("no beat: " + error.getMessage());
+                        }
+                    }
+                } catch (InterruptedException error) {
+                    Thread.currentThread().interrupt();
+                }
+            }, "tallybox-beats");
+            thread.setDaemon(true);
+            thread.start();
+        }
+
+        private Object post(String path, Object body) throws Refused, Unavailable, InterruptedException {
+            var request = HttpRequest.newBuilder(URI.create(url + path)).timeout(CALL)
                     .header("Content-Type", "application/json")
                     .header("Authorization", "Bearer " + token)
-                    .POST(HttpRequest.BodyPublishers.ofString(Json.write(tasks))).build();
+                    .POST(HttpRequest.BodyPublishers.ofString(Json.write(body))).build();
             HttpResponse<String> response;
             try {
                 response = http.send(request, HttpResponse.BodyHandlers.ofString());
@@ -109,13 +157,10 @@ public final class TallyboxTasks {
                         .filter(value -> value.matches("[0-9]{1,6}")).map(Long::parseLong).orElse(0L) * 1000);
             }
             try {
-                if (Json.read(response.body()) instanceof List<?> answers && answers.size() == tasks.size()) {
-                    return answers;
-                }
+                return Json.read(response.body());
             } catch (IllegalArgumentException error) {
                 throw new Unavailable(error.getMessage(), 0);
             }
-            throw new Unavailable("not one answer for each task", 0);
         }
     }
 
@@ -487,7 +532,8 @@ public final class TallyboxTasks {
                 int status;
                 try {
                     Json.read(params);
-                    status = take(header(exchange, "Idempotency-Key"), header(exchange, "tallybox-attempt"), params);
+                    status = exchange.getRequestURI().getPath().endsWith("/tallybox/config") ? tell(params)
+                            : take(header(exchange, "Idempotency-Key"), header(exchange, "tallybox-attempt"), params);
                 } catch (IllegalArgumentException error) {
                     exchange.getResponseHeaders().set("tallybox-no-retry", "1"); // ends the task
                     status = 422;
@@ -499,6 +545,12 @@ public final class TallyboxTasks {
         private static String header(HttpExchange exchange, String name) {
             var value = exchange.getRequestHeaders().getFirst(name);
             return value == null ? "" : value;
+        }
+
+        private static int tell(String params) {
+            var version = Json.read(params) instanceof Map<?, ?> config ? config.get("version") : "";
+            System.out.println("{\"config\":" + Json.write(version) + "}");
+            return 200;
         }
 
         private synchronized int take(String key, String attempt, String params) {
@@ -513,6 +565,11 @@ public final class TallyboxTasks {
         }
     }
 
+    private static Client makeClient() {
+        return new Client(System.getenv().getOrDefault("TALLYBOX_URL", "http://127.0.0.1:8080"),
+                System.getenv().getOrDefault("TALLYBOX_TOKEN", ""));
+    }
+
     private static void receive(int port, int failures) throws IOException {
         var server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), 0);
         server.createContext("/", new Webhook(failures)::handle);
@@ -520,12 +577,14 @@ public final class TallyboxTasks {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> server.stop(1)));
         server.start();
         System.out.println("{\"listening\":" + server.getAddress().getPort() + "}");
+        var group = System.getenv("TALLYBOX_GROUP");
+        if (group != null) {
+            makeClient().keepBeating(group, "http://127.0.0.1:" + server.getAddress().getPort(), "java", () -> 0);
+        }
     }
 
     private static int report(int count, String webhook) throws Exception {
-        var client = new Client(System.getenv().getOrDefault("TALLYBOX_URL", "http://127.0.0.1:8080"),
-                System.getenv().getOrDefault("TALLYBOX_TOKEN", ""));
-        var reporter = new Reporter(client, 1000, 1000, (task, reason) -> System.err
+        var reporter = new Reporter(makeClient(), 1000, 1000, (task, reason) -> System.err
                 .println("refused: " + task.get("idempotencyKey") + ": " + reason));
         var run = UUID.randomUUID().toString().substring(0, 8);
         for (int number = 0; number < count; number++) {

@@ -7,7 +7,8 @@
 //	tallybox_tasks receive PORT [FAILURES]   a webhook that fails FAILURES times for each task
 //	tallybox_tasks report COUNT WEBHOOK      work that fails here and is handed over
 //
-// TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token.
+// TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token. With
+// TALLYBOX_GROUP the webhook registers itself as a client of this group.
 package main
 
 import (
@@ -85,22 +86,75 @@ type Client struct {
 // needs an IdempotencyKey, by which it is the same task when it is sent again. The error is a
 // *Refused or an *Unavailable.
 func (client *Client) Submit(ctx context.Context, tasks []Task) ([]Answer, error) {
-	body, err := json.Marshal(tasks)
+	var answers []Answer
+	if err := client.post(ctx, "/v1/tasks", tasks, &answers); err != nil {
+		return nil, err
+	}
+	if len(answers) != len(tasks) {
+		return nil, &Unavailable{"not one answer for each task", 0}
+	}
+	return answers, nil
+}
+
+// Beat names a client that takes the tasks of a group at an address.
+type Beat struct {
+	Group         string `json:"group"`
+	Address       string `json:"address"`
+	Version       string `json:"version"`
+	FailedReports int64  `json:"failedReports"`
+}
+
+// BeatAnswer tells when to beat again, and the version of the group's configuration.
+type BeatAnswer struct {
+	ConfigVersion string `json:"configVersion"`
+	BeatMs        int64  `json:"beatMs"`
+}
+
+// Beat registers the process for 90 seconds.
+func (client *Client) Beat(ctx context.Context, beat Beat) (BeatAnswer, error) {
+	var answer BeatAnswer
+	err := client.post(ctx, "/v1/clients/beat", beat, &answer)
+	return answer, err
+}
+
+// KeepBeating beats every 30 seconds until ctx ends. failed is the number of failed reports so far,
+// as Reporter.FailedCalls; each is told once.
+func (client *Client) KeepBeating(ctx context.Context, beat Beat, failed func() int64) {
+	told, wait := int64(0), 30*time.Second
+	for ctx.Err() == nil {
+		now := failed()
+		beat.FailedReports = now - told
+		answer, err := client.Beat(ctx, beat)
+		if err == nil {
+			told, wait = now, time.Duration(answer.BeatMs)*time.Millisecond
+		} else {
+			fmt.Fprintln(os.Stderr, "no beat:", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// post decodes the answer into out. The error is a *Refused or an *Unavailable.
+func (client *Client) post(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
 	if err != nil {
-		return nil, &Refused{err.Error()}
+		return &Refused{err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	url := strings.TrimRight(client.URL, "/") + "/v1/tasks"
+	url := strings.TrimRight(client.URL, "/") + path
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, &Unavailable{err.Error(), 0}
+		return &Unavailable{err.Error(), 0}
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+client.Token)
 	response, err := client.HTTP.Do(request)
 	if err != nil {
-		return nil, &Unavailable{err.Error(), 0}
+		return &Unavailable{err.Error(), 0}
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
@@ -108,19 +162,15 @@ func (client *Client) Submit(ctx context.Context, tasks []Task) ([]Answer, error
 		reason := fmt.Sprintf("status %d: %s", response.StatusCode, text)
 		switch response.StatusCode {
 		case 400, 409, 413, 422: // they mean the tasks; others mean the server or the token
-			return nil, &Refused{reason}
+			return &Refused{reason}
 		}
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-		return nil, &Unavailable{reason, time.Duration(seconds) * time.Second}
+		return &Unavailable{reason, time.Duration(seconds) * time.Second}
 	}
-	var answers []Answer
-	if err := json.NewDecoder(response.Body).Decode(&answers); err != nil {
-		return nil, &Unavailable{err.Error(), 0}
+	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
+		return &Unavailable{err.Error(), 0}
 	}
-	if len(answers) != len(tasks) {
-		return nil, &Unavailable{"not one answer for each task", 0}
-	}
-	return answers, nil
+	return nil
 }
 
 // Reporter tries work here, and hands over what keeps failing. Tasks wait in a window in memory and
@@ -337,6 +387,11 @@ func (webhook *Webhook) ServeHTTP(out http.ResponseWriter, request *http.Request
 		out.WriteHeader(http.StatusUnprocessableEntity)
 		return
 	}
+	if strings.HasSuffix(request.URL.Path, "/tallybox/config") {
+		config, _ := params.(map[string]any)
+		printJSON(map[string]any{"config": config["version"]})
+		return
+	}
 	key := request.Header.Get("Idempotency-Key")
 	attempt, _ := strconv.Atoi(request.Header.Get("tallybox-attempt"))
 	webhook.lock.Lock()
@@ -377,19 +432,26 @@ func receive(port string, failures int) error {
 		server.Shutdown(context.Background())
 	}()
 	printJSON(map[string]any{"listening": listener.Addr().(*net.TCPAddr).Port})
+	if group := os.Getenv("TALLYBOX_GROUP"); group != "" {
+		beat := Beat{Group: group, Address: "http://" + listener.Addr().String(), Version: "go"}
+		go makeClient().KeepBeating(stop, beat, func() int64 { return 0 })
+	}
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
 	return nil
 }
 
-func report(count int, webhook string) error {
+func makeClient() *Client {
 	url := os.Getenv("TALLYBOX_URL")
 	if url == "" {
 		url = "http://127.0.0.1:8080"
 	}
-	client := &Client{URL: url, Token: os.Getenv("TALLYBOX_TOKEN")}
-	reporter := NewReporter(client, 1000, func(task Task, reason string) {
+	return &Client{URL: url, Token: os.Getenv("TALLYBOX_TOKEN")}
+}
+
+func report(count int, webhook string) error {
+	reporter := NewReporter(makeClient(), 1000, func(task Task, reason string) {
 		fmt.Fprintf(os.Stderr, "refused: %s: %s\n", task.IdempotencyKey, reason)
 	})
 	run := randomName()[:8]

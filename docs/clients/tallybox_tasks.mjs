@@ -7,7 +7,8 @@
  *     tallybox_tasks.mjs receive PORT [FAILURES]   a webhook that fails FAILURES times for each task
  *     tallybox_tasks.mjs report COUNT WEBHOOK      work that fails here and is handed over
  *
- * TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token. */
+ * TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token. With
+ * TALLYBOX_GROUP the webhook registers itself as a client of this group. */
 
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -37,7 +38,7 @@ const spread = (ms) => ms * (0.5 + Math.random());
 
 export class Client {
   constructor(url, token) {
-    this.url = `${url.replace(/\/+$/, '')}/v1/tasks`;
+    this.url = url.replace(/\/+$/, '');
     this.token = token;
   }
 
@@ -45,13 +46,25 @@ export class Client {
    * each, {id, existed} or {error: {code, message}}. A task needs an idempotencyKey, by which it is
    * the same task when it is sent again. */
   async submit(tasks) {
+    const answers = await this.#post('/v1/tasks', tasks);
+    if (answers.length !== tasks.length) throw new Unavailable('not one answer for each task');
+    return answers;
+  }
+
+  /** Registers this process as a client that takes the tasks of a group at an address, for 90
+   * seconds: {configVersion, beatMs}. */
+  beat(beat) {
+    return this.#post('/v1/clients/beat', beat);
+  }
+
+  async #post(path, body) {
     let response;
     let text;
     try {
-      response = await fetch(this.url, {
+      response = await fetch(`${this.url}${path}`, {
         method: 'POST',
         headers: { 'Content-Type': 'application/json', Authorization: `Bearer ${this.token}` },
-        body: JSON.stringify(tasks),
+        body: JSON.stringify(body),
         signal: AbortSignal.timeout(CALL_MS),
       });
       text = await response.text();
@@ -63,14 +76,26 @@ export class Client {
       if (REFUSES.includes(response.status)) throw new Refused(reason);
       throw new Unavailable(reason, 1000 * (Number(response.headers.get('Retry-After')) || 0));
     }
-    let answers;
     try {
-      answers = JSON.parse(text);
+      return JSON.parse(text);
     } catch (error) {
       throw new Unavailable(error.message);
     }
-    if (answers.length !== tasks.length) throw new Unavailable('not one answer for each task');
-    return answers;
+  }
+}
+
+/** Beats every 30 seconds; the timer does not keep the process alive. countFailed() is the number of
+ * failed reports so far, as Reporter.failedCalls; each is told once. */
+export async function keepBeating(client, beat, countFailed = () => 0) {
+  for (let told = 0, waitMs = 30000; ;) {
+    const failed = countFailed();
+    try {
+      waitMs = (await client.beat({ ...beat, failedReports: failed - told })).beatMs;
+      told = failed;
+    } catch (error) {
+      console.error(`no beat: ${error.message}`);
+    }
+    await new Promise((done) => setTimeout(done, waitMs).unref());
   }
 }
 
@@ -223,6 +248,11 @@ export function webhook(failures) {
         response.writeHead(422, { 'tallybox-no-retry': '1' }).end(); // ends the task
         return;
       }
+      if (request.url.endsWith('/tallybox/config')) {
+        console.log(JSON.stringify({ config: params.version }));
+        response.writeHead(200).end();
+        return;
+      }
       const key = request.headers['idempotency-key'] ?? '';
       calls.set(key, (calls.get(key) ?? 0) + 1);
       let result = 'done';
@@ -236,18 +266,26 @@ export function webhook(failures) {
   };
 }
 
+function makeClient() {
+  return new Client(process.env.TALLYBOX_URL ?? 'http://127.0.0.1:8080', process.env.TALLYBOX_TOKEN ?? '');
+}
+
 function receive(port, failures) {
   const server = createServer(webhook(failures));
   process.on('SIGTERM', () => {
     server.close();
     server.closeIdleConnections();
   });
-  server.listen(port, '127.0.0.1', () => console.log(JSON.stringify({ listening: server.address().port })));
+  server.listen(port, '127.0.0.1', () => {
+    const listening = server.address().port;
+    const group = process.env.TALLYBOX_GROUP;
+    console.log(JSON.stringify({ listening }));
+    if (group) keepBeating(makeClient(), { group, address: `http://127.0.0.1:${listening}`, version: 'node' });
+  });
 }
 
 async function report(count, url) {
-  const client = new Client(process.env.TALLYBOX_URL ?? 'http://127.0.0.1:8080', process.env.TALLYBOX_TOKEN ?? '');
-  const reporter = new Reporter(client);
+  const reporter = new Reporter(makeClient());
   const run = randomUUID().slice(0, 8);
   const work = () => {
     throw new Error('the other system does not answer');

@@ -7,7 +7,8 @@ four files of this folder share.
     tallybox_tasks.py receive PORT [FAILURES]   a webhook that fails FAILURES times for each task
     tallybox_tasks.py report COUNT WEBHOOK      work that fails here and is handed over
 
-TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token."""
+TALLYBOX_URL (http://127.0.0.1:8080) and TALLYBOX_TOKEN name the server and the token. With
+TALLYBOX_GROUP the webhook registers itself as a client of this group."""
 
 import http.client
 import http.server
@@ -51,22 +52,31 @@ class Client:
     """Any thread."""
 
     def __init__(self, url, token):
-        self.url = url.rstrip("/") + "/v1/tasks"
+        self.url = url.rstrip("/")
         self.token = token
 
     def submit(self, tasks):
         """Hands over a list of 1 to 1,000 tasks, committed when it returns: one answer for each,
         {"id": 17, "existed": false} or {"error": {"code": ..., "message": ...}}. A task needs an
         idempotencyKey, by which it is the same task when it is sent again."""
+        answers = self._post("/v1/tasks", tasks)
+        if len(answers) == len(tasks):
+            return answers
+        raise Unavailable("not one answer for each task")
+
+    def beat(self, group, address, version, failed_reports=0):
+        """Registers this process as a client that takes the tasks of a group at an address, for
+        90 seconds: {"configVersion": "...", "beatMs": 30000, ...}."""
+        return self._post("/v1/clients/beat", {"group": group, "address": address,
+                                               "version": version, "failedReports": failed_reports})
+
+    def _post(self, path, body):
         request = urllib.request.Request(
-            self.url, json.dumps(tasks).encode(), method="POST",
+            self.url + path, json.dumps(body).encode(), method="POST",
             headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"})
         try:
             with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:
-                answers = json.load(answer)
-            if len(answers) == len(tasks):
-                return answers
-            raise ValueError("not one answer for each task")
+                return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read(1000).decode(errors="replace")
@@ -189,6 +199,23 @@ class Reporter:
         return min(wait * 2, WAIT_SECONDS_MAX)
 
 
+def keep_beating(client, group, address, version, count_failed=lambda: 0):
+    """Beats every 30 seconds in a thread. count_failed() is the number of failed reports so far, as
+    Reporter.failed_calls; each is told once."""
+    def run():
+        told, wait = 0, 30
+        while True:
+            failed = count_failed()
+            try:
+                wait = client.beat(group, address, version, failed - told)["beatMs"] / 1000
+                told = failed
+            except (Refused, Unavailable) as error:
+                print(f"no beat: {error}", file=sys.stderr)
+            time.sleep(wait)
+
+    threading.Thread(target=run, name="tallybox-beats", daemon=True).start()
+
+
 class Webhook(http.server.BaseHTTPRequestHandler):
     """Receives the calls of the handler `http`. A task may be called again after it took effect: keep
     the Idempotency-Key with the effect, in one transaction of your database; here it is in memory."""
@@ -206,6 +233,10 @@ class Webhook(http.server.BaseHTTPRequestHandler):
             params = json.loads(body or "null")
         except ValueError:
             self.answer(422, {"tallybox-no-retry": "1"})  # ends the task
+            return
+        if self.path.endswith("/tallybox/config"):
+            print(json.dumps({"config": params["version"]}), flush=True)
+            self.answer(200, {})
             return
         key = self.headers.get("Idempotency-Key", "")
         with self.lock:
@@ -230,11 +261,19 @@ class Webhook(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def make_client():
+    return Client(os.environ.get("TALLYBOX_URL", "http://127.0.0.1:8080"),
+                  os.environ["TALLYBOX_TOKEN"])
+
+
 def receive(port, failures):
     Webhook.failures = failures
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Webhook)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     print(json.dumps({"listening": server.server_port}), flush=True)
+    if os.environ.get("TALLYBOX_GROUP"):
+        keep_beating(make_client(), os.environ["TALLYBOX_GROUP"],
+                     f"http://127.0.0.1:{server.server_port}", "python")
     server.serve_forever()
 
 
@@ -242,8 +281,7 @@ def report(count, webhook):
     def work():
         raise OSError("the other system does not answer")
 
-    reporter = Reporter(Client(os.environ.get("TALLYBOX_URL", "http://127.0.0.1:8080"),
-                               os.environ["TALLYBOX_TOKEN"]))
+    reporter = Reporter(make_client())
     run = uuid.uuid4().hex[:8]
     for number in range(count):
         print(reporter.attempt(work, {

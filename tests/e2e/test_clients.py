@@ -14,6 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import page_files  # noqa: E402
+from ports import free_port  # noqa: E402
 import suite  # noqa: E402
 
 FOLDER = suite.ROOT / "docs" / "clients"
@@ -75,13 +76,13 @@ class Clients(suite.Case):
             raise AssertionError(f"{command}\n{done.stdout}{done.stderr}")
 
     def setUp(self):
-        for table in ("retry_task", "retry_task_history", "retry_attempt"):
+        for table in ("retry_task", "retry_task_history", "retry_attempt", "retry_client"):
             self.stack.sql(f"DELETE FROM {table}")
         if not self.serve.alive:
             self.serve.start()
         self.serve.wait_up()
 
-    def launch(self, language, program, *arguments, token=TOKEN):
+    def launch(self, language, program, *arguments, token=TOKEN, env=None):
         name = self.stack.folder / f"{self._testMethodName}-{language}-{program}"
         with open(f"{name}.out", "wb") as out, open(f"{name}.err", "wb") as err:
             process = subprocess.Popen(
@@ -89,7 +90,7 @@ class Clients(suite.Case):
                  *map(str, arguments)], cwd=FOLDER, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=suite.clean_environment(
                     PYTHONDONTWRITEBYTECODE="1", TALLYBOX_TOKEN=token,
-                    TALLYBOX_URL=f"http://127.0.0.1:{self.serve.api_port}/"))
+                    **{"TALLYBOX_URL": f"http://127.0.0.1:{self.serve.api_port}/", **(env or {})}))
         self.addCleanup(self.stop, process)
         process.output = lambda kind="out": pathlib.Path(f"{name}.{kind}").read_text("utf-8")
         return process
@@ -143,6 +144,37 @@ class Clients(suite.Case):
                 self.assertEqual([one[:2] for one in made],
                                  [("failed", 1), ("done", 2)], (language, number))
                 self.assertEqual(len({key for _, _, key in made}), 1, (language, number))
+
+    def test_webhooks_register_themselves_and_share_the_tasks_of_their_group(self):
+        chosen = {one: free_port(keep=True) for one in LANGUAGES}
+        hosts = ",".join(f"127.0.0.1:{port}" for port in chosen.values())
+        serve = self.stack.role("serve", sets={"api.token_file": self.stack.folder / "tokens",
+                                               "retry.http_hosts": hosts})
+        self.addCleanup(serve.kill)
+        url = {"TALLYBOX_URL": f"http://127.0.0.1:{serve.api_port}", "TALLYBOX_GROUP": "default"}
+        receivers = {one: self.launch(one, "receive", port, 0, env=url)
+                     for one, port in chosen.items()}
+        suite.wait_for("each webhook to register itself", lambda: {
+            version for version, in self.stack.sql("SELECT version FROM retry_client")}
+            == set(LANGUAGES), SECONDS)
+        self.start("retry", sets={"retry.http_hosts": hosts})
+        self.stack.tallybox("retry", "group", "set", "default", "--description", "clients")
+        for number in range(40):
+            self.stack.sql("INSERT INTO retry_task (scene, handler, idempotency_key, options, params) "
+                           "VALUES ('webhook', 'http', %s, '{\"path\": \"/\"}', %s)",
+                           [number, f'{{"number": {number}}}'])
+        suite.wait_for("all tasks to be done", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task") == 0, SECONDS)
+        version, = self.stack.row("SELECT DISTINCT config_version FROM retry_client")
+        numbers = []
+        for language, process in receivers.items():
+            lines = [json.loads(line) for line in process.output().splitlines()[1:]]
+            done = [line["params"]["number"] for line in lines if line.get("result") == "done"]
+            self.assertGreater(len(done), 3, language)
+            self.assertEqual([line["config"] for line in lines if "config" in line], [version],
+                             language)
+            numbers += done
+        self.assertEqual(sorted(numbers), list(range(40)))
 
     def test_a_server_that_is_away_and_killed_gets_every_task_once(self):
         count = 2500  # the window holds 1,000: the work must wait

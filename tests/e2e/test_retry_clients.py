@@ -9,7 +9,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import ports  # noqa: E402
+from ports import free_port  # noqa: E402
 import suite  # noqa: E402
 import test_retry_routing  # noqa: E402
 
@@ -181,7 +181,7 @@ class Pushes(ClientsCase):
     def test_each_live_client_is_told_a_change_once(self):
         servers = []
         for _ in range(3):
-            server = test_retry_routing.Server(("127.0.0.1", ports.free_port(keep=True)),
+            server = test_retry_routing.Server(("127.0.0.1", free_port(keep=True)),
                                                test_retry_routing.Answerer)
             server.asked, server.status, server.cuts = [], 200, False
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -11,7 +11,7 @@ import threading
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import ports  # noqa: E402
+from ports import free_port  # noqa: E402
 import suite  # noqa: E402
 
 CLIENTS = 4
@@ -54,7 +54,7 @@ class RoutingCase(suite.Case):
                        "('default', 'work', %s, %s)",
                        [json.dumps({"wait": "fixed 200ms", "attempts": 0}),
                         json.dumps({"path": "/run?x=1"})])
-        self.ports = [ports.free_port(keep=True) for _ in range(CLIENTS)]
+        self.ports = [free_port(keep=True) for _ in range(CLIENTS)]
         self.sets = {"retry.http_hosts": ",".join(f"127.0.0.1:{port}" for port in self.ports)}
         self.servers = [None] * CLIENTS
         self.asked = [[] for _ in range(CLIENTS)]
