@@ -47,6 +47,15 @@ enum attempt_end {
 
 #define ATTEMPT_NO_DELAY (-1)
 
+/* The rate of a scene that counts for each client of its group, and the share of this process in
+ * it: held of `of`. */
+struct retry_client_rate {
+    int64_t per_s; /* 0: no limit */
+    int64_t burst;
+    int64_t held;
+    int64_t of; /* > 0 if per_s is */
+};
+
 /* One attempt at a task. All pointers are borrowed for the call; texts end with a zero byte and
  * are never NULL unless a comment allows it. */
 struct retry_job {
@@ -67,6 +76,7 @@ struct retry_job {
     int64_t step;
     const void *step_result; /* of the step before; NULL: none */
     size_t step_result_len;
+    struct retry_client_rate client_rate;
     int64_t database_ahead_ms; /* os_now_ms() and this are the database's clock, since 1970 */
 
     /* os_now_ms() until which this process certainly holds the task. Each renewal of the lease

@@ -112,6 +112,7 @@ struct pool_unserved {
 struct pool {
     const struct settings *settings;
     const struct retry_handlers *handlers;
+    struct clients *clients; /* NULL: none */
     size_t workers;
     void (*wake_dispatcher)(void *ctx);
     void (*wake_worker)(void *ctx, size_t worker);

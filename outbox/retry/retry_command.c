@@ -210,6 +210,7 @@ static enum rc open_parts(struct retry *retry, struct err *err)
         rc = pool_init(&retry->pool, env->settings, &retry->handlers.handlers, err);
     if (rc != RC_OK)
         return rc;
+    retry->pool.clients = retry->clients;
     retry->pool.wake_dispatcher = wake_dispatcher;
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry;

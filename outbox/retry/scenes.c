@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "outbox/retry/clients/clients.h"
 #include "outbox/retry/retry_ops.h"
 
 #include <assert.h>
@@ -251,7 +252,8 @@ static void init_rate(struct scene *scene)
 static void set_policy(struct scene *scene, struct policy *policy)
 {
     bool same_rate = scene->known && policy->rate_per_s == scene->policy.rate_per_s &&
-                     policy->rate_burst == scene->policy.rate_burst;
+                     policy->rate_burst == scene->policy.rate_burst &&
+                     policy->rate_per_client == scene->policy.rate_per_client;
 
     if (scene->known)
         policy_done(&scene->policy);
@@ -639,12 +641,24 @@ static int64_t compute_share(const struct scenes *scenes, const struct scene *sc
     return held;
 }
 
+/* How many times the scene has its rate. A group without a live client has it once, so that its
+ * tasks learn what they wait for. */
+static int64_t count_rates(const struct scenes *scenes, const struct scene *scene)
+{
+    size_t count = 0;
+
+    if (scene->policy.rate_per_client && scenes->pool->clients)
+        count = clients_count(scenes->pool->clients, scene->group);
+    return count > 0 ? (int64_t)count : 1;
+}
+
 /* A process that holds half of the shards runs the bucket's clock at half speed and gets half of a
  * burst, so that all processes together keep the rate. */
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms)
 {
     int64_t of;
     int64_t held = compute_share(scenes, scene, now_ms, &of);
+    int64_t times = count_rates(scenes, scene);
     int64_t passed;
     int64_t share;
     int64_t tokens;
@@ -655,9 +669,10 @@ int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t 
         return 0;
     if (of != scene->bucket_of)
         scene->bucket_rest = 0;
-    passed = (now_ms - scene->bucket_seen_ms) * held + scene->bucket_rest;
-    share = scene->policy.rate_burst * held / of;
+    passed = (now_ms - scene->bucket_seen_ms) * held * times + scene->bucket_rest;
+    share = scene->policy.rate_burst * times * held / of;
     scene->bucket_of = of;
+    scene->bucket_held = held;
     scene->bucket_seen_ms = now_ms;
     scene->bucket_ms += passed / of;
     scene->bucket_rest = passed % of;

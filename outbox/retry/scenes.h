@@ -50,7 +50,8 @@ struct scene {
     int64_t bucket_ms; /* the bucket's clock, which runs at the speed of the held share of shards */
     int64_t bucket_rest; /* of it, below a ms */
     int64_t bucket_seen_ms;
-    int64_t bucket_of; /* which it is a part of */
+    int64_t bucket_of;   /* which it is a part of */
+    int64_t bucket_held; /* the share of this process: bucket_held of bucket_of */
     struct kind *kinds;
     size_t in_flight; /* its tasks that are claimed and not yet written back */
     int64_t bytes;    /* of them */

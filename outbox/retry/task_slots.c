@@ -114,6 +114,13 @@ static void fill_job(struct slot *slot, const struct task_row *row, const char *
     job->step_result = keep_bytes(bytes, row->step_result, row->step_result_len);
     job->step_result_len = row->step_result_len;
     job->database_ahead_ms = slot->database_ahead_ms;
+    if (kind->scene->policy.rate_per_client)
+        job->client_rate = (struct retry_client_rate){
+            .per_s = kind->scene->policy.rate_per_s,
+            .burst = kind->scene->policy.rate_burst,
+            .held = kind->scene->bucket_held,
+            .of = kind->scene->bucket_of > 0 ? kind->scene->bucket_of : 1,
+        };
 }
 
 static void fill_facts(struct slot *slot, const struct task_row *row, struct kind *kind,

@@ -204,6 +204,20 @@ class Routing(RoutingCase):
         self.assertLess(len(self.asked[0]), 10)
         self.assertEqual(len(self.asked[1]), 30)
 
+    def test_a_rate_counts_for_each_client(self):
+        self.stack.sql("UPDATE retry_scene SET version = version + 1, policy = %s WHERE scene = 'work'",
+                       [json.dumps({"rate": "20/s burst 1 per client", "attempts": 0})])
+        for index in range(2):
+            self.serve(index)
+            self.beat(index)
+        roles = [self.start("retry", sets=self.sets) for _ in range(2)]
+        self.tasks(40)
+        self.wait_done()
+        # The clock of the test says nothing: a slow machine only makes fewer calls a second.
+        self.assertEqual(sorted(map(int, self.bodies())), list(range(1, 41)))
+        self.assertGreater(min(len(asked) for asked in self.asked[:2]), 10)
+        self.assertEqual(sum(self.failed(role) for role in roles), 0)
+
     def test_rows_of_yesterday_are_deleted(self):
         self.beat(0)
         self.beat(1)

@@ -238,6 +238,63 @@ static void an_attempt_tries_three_addresses_and_a_group_that_is_out_is_tried(vo
     assert_int_equal(pick(&attempt, 1), '-');
 }
 
+/* Calls of two clients within a second, at a time a call every 5 ms, and those that had to wait. */
+static int count_calls(enum client_route route, int64_t held, int counts[2])
+{
+    const struct retry_client_rate rate = {.per_s = 10, .burst = 2, .held = held, .of = 16};
+    int waits = 0;
+
+    clients_begin(clients);
+    assert_true(clients_add(clients, "shop", "http://a:80", route));
+    assert_true(clients_add(clients, "shop", "http://b:80", route));
+    clients_end(clients, 0);
+    for (int64_t now_ms = 0; now_ms < 1000; now_ms += 5) {
+        struct clients_attempt attempt = {
+            .group = "shop", .scene = "mail", .key = "k", .rate = &rate};
+
+        switch (clients_pick(clients, &attempt, now_ms, rng_next(&rng))) {
+        case CLIENTS_FOUND:
+            counts[attempt.tried[0][7] - 'a']++;
+            clients_report(clients, &attempt, CLIENTS_WORKED, now_ms, 0);
+            break;
+        case CLIENTS_BUSY:
+            assert_in_range(attempt.wait_ms, 1, 60000);
+            waits++;
+            break;
+        case CLIENTS_NONE:
+        case CLIENTS_UNREAD:
+            fail();
+        }
+    }
+    return waits;
+}
+
+static void a_rate_counts_for_each_client(void **state)
+{
+    int whole[2] = {0};
+    int half[2] = {0};
+    int one[2] = {0};
+    int waits;
+
+    (void)state;
+    waits = count_calls(CLIENT_RANDOM, 16, whole);
+    assert_int_equal(waits, 200 - whole[0] - whole[1]);
+    for (int i = 0; i < 2; i++)
+        assert_in_range(whole[i], 10, 12);
+    teardown(state);
+    setup(state);
+    /* A process that holds half of the shards uses half of the rate. */
+    count_calls(CLIENT_TWO_CHOICES, 8, half);
+    for (int i = 0; i < 2; i++)
+        assert_in_range(half[i], 4, 7);
+    teardown(state);
+    setup(state);
+    /* A key waits for its client, although the other one is free. */
+    count_calls(CLIENT_CONSISTENT_HASH, 16, one);
+    assert_in_range(one[0] + one[1], 10, 12);
+    assert_true(one[0] == 0 || one[1] == 0);
+}
+
 static void a_client_may_expire_during_its_call(void **state)
 {
     struct clients_attempt attempt = {0};
@@ -304,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(failures_leave_a_client_out_only_in_a_row, setup, teardown),
         cmocka_unit_test_setup_teardown(
             an_attempt_tries_three_addresses_and_a_group_that_is_out_is_tried, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rate_counts_for_each_client, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_may_expire_during_its_call, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_tasks_return_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(the_number_of_clients_is_bounded, setup, teardown),

@@ -73,6 +73,9 @@ static void every_field_may_be_set(void **state)
     assert_string_equal(policy.on_exhausted.handler, "kafka");
     assert_int_equal(policy.rule_count, 2);
     assert_int_equal(policy_of("{\"rate\": \"7/s\"}").rate_burst, 7);
+    assert_false(policy_of("{\"rate\": \"7/s\"}").rate_per_client);
+    assert_true(policy_of("{\"rate\": \"7/s per client\"}").rate_per_client);
+    assert_int_equal(policy_of("{\"rate\": \"7/s burst 9 per client\"}").rate_burst, 9);
     policy_done(&policy);
 }
 
@@ -130,6 +133,8 @@ static void a_wrong_value_is_named(void **state)
         {"{\"exhausted\": \"drop\"}", "policy field \"exhausted\": \"block\""},
         {"{\"keep_done\": 1}", "policy field \"keep_done\": a time like"},
         {"{\"rate\": \"0/s\"}", "policy field \"rate\""},
+        {"{\"rate\": \"5/s per\"}", "policy field \"rate\""},
+        {"{\"rate\": \"5/s per client burst 3\"}", "policy field \"rate\""},
         {"{\"rate\": \"5\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s burst 0\"}", "policy field \"rate\""},

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/clients/clients.h"
 
+#include "common/hash.h"
 #include "outbox/retry/clients/client_choice.h"
+#include "outbox/retry/clients/client_rates.h"
 #include "outbox/retry/handlers/endpoints.h"
 
 #include <assert.h>
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUPS_MAX (2 * RETRY_GROUPS_MAX)
+#define GROUPS_MAX ((size_t)2 * RETRY_GROUPS_MAX)
 #define WAIT_APART_MS 10  /* between the tasks of a group that return */
 #define MISSING_MS 180000 /* a group is forgotten if no task has asked for so long */
 
@@ -46,6 +48,7 @@ struct clients {
     struct members now;
     bool read;
     uint64_t used;
+    struct client_rates rates;
 };
 
 static enum rc make_members(struct members *members)
@@ -251,12 +254,53 @@ static struct member *find_first_return(const struct members *members,
     return best;
 }
 
+/* NULL: no rate counts for each client. */
+static struct client_rate *get_rate(struct clients *clients, const struct clients_attempt *attempt,
+                                    const struct member *member, int64_t now_ms)
+{
+    uint64_t name;
+
+    if (!attempt->rate || attempt->rate->per_s == 0)
+        return NULL;
+    name = hash_bytes(HASH_START, attempt->group, strlen(attempt->group) + 1);
+    name = hash_bytes(name, attempt->scene, strlen(attempt->scene) + 1);
+    name = hash_bytes(name, member->address, strlen(member->address));
+    return client_rates_get(&clients->rates, name, attempt->rate, now_ms);
+}
+
+/* By consistent_hash a key stays with its client and waits for it. */
+static bool is_busy(struct clients *clients, const struct members_group *group,
+                    const struct clients_attempt *attempt, const struct member *member,
+                    int64_t now_ms)
+{
+    const struct client_rate *rate = get_rate(clients, attempt, member, now_ms);
+
+    return rate && group->route != CLIENT_CONSISTENT_HASH && !client_rate_has_token(rate);
+}
+
+/* Spends a token of the client. False: it has none, and attempt->wait_ms is set. */
+static bool spend_token(struct clients *clients, struct clients_attempt *attempt,
+                        const struct member *member, int64_t now_ms)
+{
+    struct client_rate *rate = get_rate(clients, attempt, member, now_ms);
+
+    if (!rate)
+        return true;
+    if (client_rate_has_token(rate)) {
+        client_rate_spend(rate);
+        return true;
+    }
+    attempt->wait_ms = client_rate_wait_ms(rate, attempt->rate, now_ms);
+    return false;
+}
+
 static struct member *choose_member(struct clients *clients, struct members_group *group,
                                     struct clients_attempt *attempt, int64_t now_ms,
                                     uint64_t random_bits)
 {
     struct client_candidate candidates[CLIENTS_GROUP_MAX];
     struct member *members[CLIENTS_GROUP_MAX];
+    struct member *busy = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < group->count; i++) {
@@ -264,6 +308,11 @@ static struct member *choose_member(struct clients *clients, struct members_grou
 
         if (is_out(member, now_ms) || was_tried(attempt, member->address))
             continue;
+        if (is_busy(clients, group, attempt, member, now_ms)) {
+            /* The one that was called first has a token first. */
+            busy = !busy || member->used < busy->used ? member : busy;
+            continue;
+        }
         candidates[count] =
             (struct client_candidate){member->address, member->in_flight, member->used};
         members[count++] = member;
@@ -272,6 +321,8 @@ static struct member *choose_member(struct clients *clients, struct members_grou
     if (count > 0)
         return members[client_choose(group->route, candidates, count, attempt->key, &group->turn,
                                      random_bits)];
+    if (busy)
+        return busy;
     return attempt->tried_count == 0 ? find_first_return(&clients->now, group, attempt) : NULL;
 }
 
@@ -292,6 +343,8 @@ static enum clients_found pick_member(struct clients *clients, struct clients_at
     member = choose_member(clients, group, attempt, now_ms, random_bits);
     if (!member)
         return CLIENTS_NONE;
+    if (!spend_token(clients, attempt, member, now_ms))
+        return CLIENTS_BUSY;
     member->in_flight++;
     member->used = ++clients->used;
     memcpy(attempt->tried[attempt->tried_count++], member->address, sizeof(member->address));
@@ -346,6 +399,18 @@ bool clients_report(struct clients *clients, const struct clients_attempt *attem
         out = note_outcome(member, outcome, now_ms, random_bits);
     pthread_mutex_unlock(&clients->lock);
     return out;
+}
+
+size_t clients_count(struct clients *clients, const char *name)
+{
+    const struct members_group *group;
+    size_t count;
+
+    pthread_mutex_lock(&clients->lock);
+    group = find_group(&clients->now, name);
+    count = group ? group->count : 0;
+    pthread_mutex_unlock(&clients->lock);
+    return count;
 }
 
 int64_t clients_wait_ms(struct clients *clients, const char *name, int64_t now_ms)

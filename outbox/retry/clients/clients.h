@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "outbox/retry/clients/client.h"
+#include "outbox/retry/handler.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,13 +36,17 @@ void clients_end(struct clients *clients, int64_t now_ms);
 enum clients_found {
     CLIENTS_FOUND,
     CLIENTS_NONE,   /* the group has no live client, or all of them have been tried */
+    CLIENTS_BUSY,   /* the rate of the scene allows no call of a client now */
     CLIENTS_UNREAD, /* they have not been read yet */
 };
 
 /* One attempt at a task. */
 struct clients_attempt {
     const char *group;
+    const char *scene;
     const char *key; /* of the consistent hash */
+    const struct retry_client_rate *rate;
+    int64_t wait_ms; /* CLIENTS_BUSY: so long */
     char tried[CLIENTS_TRIES_MAX][RETRY_CLIENT_ADDRESS_SIZE];
     size_t tried_count;
     bool is_last; /* no further one could be tried after the last of them */
@@ -62,6 +67,9 @@ enum clients_outcome {
  * on. */
 bool clients_report(struct clients *clients, const struct clients_attempt *attempt,
                     enum clients_outcome outcome, int64_t now_ms, uint64_t random_bits);
+
+/* The live clients of a group; 0 before the first reading. */
+size_t clients_count(struct clients *clients, const char *group);
 
 /* For how long a task of a group without a live client waits. Tasks return one by one. */
 int64_t clients_wait_ms(struct clients *clients, const char *group, int64_t now_ms);

@@ -579,6 +579,16 @@ static void wait_for_client(struct http *http, const struct retry_job *job, bool
     metric_add(&retry_client_waits, 1);
 }
 
+static void wait_for_token(const struct retry_job *job, const struct clients_attempt *clients,
+                           struct attempt_result *attempt)
+{
+    attempt->end = ATTEMPT_SNOOZED;
+    attempt->waits = true;
+    attempt->delay_ms = clients->wait_ms;
+    err_set(&attempt->err, "the rate of scene %s allows no more calls of a client of group %s now",
+            job->scene, job->group);
+}
+
 /* The part of the time that is left which a connection may take, so that another client can be
  * tried if this one cannot be reached. */
 static int64_t share_connect_ms(const struct clients_attempt *clients, const struct call *call)
@@ -594,11 +604,12 @@ static int64_t share_connect_ms(const struct clients_attempt *clients, const str
 /* Calls the client that was picked. True: it could not be reached, and another one may be tried. */
 static bool call_picked(struct http *http, size_t worker, const struct retry_job *job,
                         const struct http_options *options, struct clients_attempt *clients,
-                        struct call *call, struct attempt_result *attempt)
+                        const struct call *call, struct attempt_result *attempt)
 {
     const char *address = clients->tried[clients->tried_count - 1];
     char text[RETRY_CLIENT_ADDRESS_SIZE + HTTP_PATH_BYTES_MAX + 1];
     struct http_url url;
+    struct call made = *call;
     struct call_answer answer;
     enum clients_outcome outcome = CLIENTS_WORKED;
     enum call_end end;
@@ -609,8 +620,8 @@ static bool call_picked(struct http *http, size_t worker, const struct retry_job
     read = http_url_read(&url, text);
     assert(read);
     (void)read;
-    call->connect_ms_max = share_connect_ms(clients, call);
-    end = make_call(http, worker, job, options, &url, call, &answer, attempt);
+    made.connect_ms_max = share_connect_ms(clients, call);
+    end = make_call(http, worker, job, options, &url, &made, &answer, attempt);
     if (end == CALL_FAILED)
         outcome = answer.unsent ? CLIENTS_UNSENT : CLIENTS_FAILED;
     else if (answer.status >= 500)
@@ -622,11 +633,13 @@ static bool call_picked(struct http *http, size_t worker, const struct retry_job
 }
 
 static void call_clients(struct http *http, size_t worker, const struct retry_job *job,
-                         const struct http_options *options, struct call *call,
+                         const struct http_options *options, const struct call *call,
                          struct attempt_result *attempt)
 {
     struct clients_attempt clients = {
         .group = job->group,
+        .scene = job->scene,
+        .rate = &job->client_rate,
         .key = job->ordering_key ? job->ordering_key : job->idempotency_key,
     };
     bool again = true;
@@ -636,7 +649,9 @@ static void call_clients(struct http *http, size_t worker, const struct retry_jo
             http->clients ? clients_pick(http->clients, &clients, os_now_ms(), os_random_u64())
                           : CLIENTS_UNREAD;
 
-        if (found != CLIENTS_FOUND && clients.tried_count == 0)
+        if (found == CLIENTS_BUSY && clients.tried_count == 0)
+            wait_for_token(job, &clients, attempt);
+        else if (found != CLIENTS_FOUND && clients.tried_count == 0)
             wait_for_client(http, job, found == CLIENTS_NONE, attempt);
         if (found != CLIENTS_FOUND)
             return;

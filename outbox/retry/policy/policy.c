@@ -219,8 +219,8 @@ static enum rc keep_done_field(struct policy *policy, const json_t *value, struc
     return read_span(value, &policy->keep_done_ms, err);
 }
 
-/* "10/s" or "10/s burst 20". */
-static bool parse_rate(const char *text, long long *per_s, long long *burst)
+/* "10/s" or "10/s burst 20", and " per client" behind it. */
+static bool parse_rate(const char *text, long long *per_s, long long *burst, bool *per_client)
 {
     char *end;
 
@@ -231,8 +231,9 @@ static bool parse_rate(const char *text, long long *per_s, long long *burst)
     end += 2;
     if (strncmp(end, " burst ", 7) == 0)
         *burst = strtoll(end + 7, &end, 10);
-    return *end == '\0' && *per_s >= 1 && *per_s <= BUCKET_RATE_MAX && *burst >= 1 &&
-           *burst <= BUCKET_RATE_MAX;
+    *per_client = strcmp(end, " per client") == 0;
+    return (*end == '\0' || *per_client) && *per_s >= 1 && *per_s <= BUCKET_RATE_MAX &&
+           *burst >= 1 && *burst <= BUCKET_RATE_MAX;
 }
 
 static enum rc rate_field(struct policy *policy, const json_t *value, struct err *err)
@@ -240,15 +241,19 @@ static enum rc rate_field(struct policy *policy, const json_t *value, struct err
     const char *text = json_string_value(value);
     long long per_s;
     long long burst;
+    bool per_client;
 
     if (text && !*text)
         return RC_OK;
-    if (!text || !parse_rate(text, &per_s, &burst))
-        return err_fail(err, RC_REJECT, 0,
-                        "\"10/s\" or \"10/s burst 20\" is expected, with numbers of 1..%d",
-                        BUCKET_RATE_MAX);
+    if (!text || !parse_rate(text, &per_s, &burst, &per_client))
+        return err_fail(
+            err, RC_REJECT, 0,
+            "\"10/s\" or \"10/s burst 20\", with or without \" per client\", is expected, with "
+            "numbers of 1..%d",
+            BUCKET_RATE_MAX);
     policy->rate_per_s = per_s;
     policy->rate_burst = burst;
+    policy->rate_per_client = per_client;
     return RC_OK;
 }
 
@@ -345,7 +350,8 @@ const struct policy_field policy_fields[] = {
      "How long done tasks of clients stay in the history, where the API finds them; false: not at "
      "all; true: every done task, until housekeeping deletes it."},
     {"rate", "\"\"",
-     "Attempts per second, all processes together, as \"10/s burst 20\"; empty: no limit."},
+     "Attempts per second, all processes together, as \"10/s burst 20\"; of each client of the "
+     "group, as \"10/s per client\"; empty: no limit."},
     {"max_pending", "0", "Tasks that may wait; beyond that the API refuses new ones; 0: no limit."},
     {"threads", "0",
      "Threads of each process that run tasks of the scene at the same time, at most; 0: all but "

@@ -47,6 +47,7 @@ struct policy {
     int64_t keep_done_ms; /* done tasks stay in the history; 0: they are deleted */
     int64_t rate_per_s;
     int64_t rate_burst;
+    bool rate_per_client;  /* of the group; else of all */
     int64_t pending_max;   /* 0: no end */
     int64_t threads_max;   /* of one process; 0: no limit */
     bool receiver_retries; /* calls and records do not carry HEADER_NO_RETRY */
