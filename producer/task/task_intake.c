@@ -231,6 +231,7 @@ struct output {
     bool parked;
     /* Of a whole task. */
     bool waits;
+    bool waits_for_client;
     enum retry_owner origin;
     char group[RETRY_NAME_BYTES_MAX + 1];
     char scene[RETRY_NAME_BYTES_MAX + 1];
@@ -240,6 +241,8 @@ struct output {
 static void note_whole(struct output *output, const struct retry_view *view)
 {
     output->waits = !view->outcome && view->state == TASK_WAITING;
+    output->waits_for_client =
+        strncmp(view->reason, RETRY_CLIENT_NONE, strlen(RETRY_CLIENT_NONE)) == 0;
     if (!retry_owner_read(view->origin, strlen(view->origin), &output->origin))
         output->origin = OWNER_UNKNOWN;
     snprintf(output->group, sizeof(output->group), "%s", view->group);
@@ -306,6 +309,8 @@ static enum rc put_waits_for(struct task_intake *intake, const struct output *ou
                                output->handler, &why) == GROUP_OPEN &&
             room.paused)
             err_set(&why, "scene %s is paused", output->scene);
+        else if (!why.text[0] && output->waits_for_client)
+            err_set(&why, "group %s had no live client when the task was due", output->group);
     }
     buf_text_put(output->body, ",\"waitsFor\":");
     if (why.text[0])

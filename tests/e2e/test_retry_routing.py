@@ -176,6 +176,10 @@ class Routing(RoutingCase):
         suite.wait_for("the condition to be logged", lambda: "reason=no_live_client" in
                        role.log_text())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt"), 0)
+        note = "tasks of scene default/work wait: their group has no live client"
+        self.assertIn(note, self.stack.tallybox("retry", "list").stdout)
+        task = str(self.stack.number("SELECT MIN(id) FROM retry_task"))
+        self.assertIn(note, self.stack.tallybox("retry", "show", task).stdout)
         self.serve(0)
         self.beat(0)
         self.wait_done()

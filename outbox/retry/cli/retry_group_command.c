@@ -264,6 +264,7 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
     struct err reason = {0};
     enum retry_owner origin;
     enum group_decision decision;
+    bool missing = false;
     enum rc rc = retry_group_each(db, view->group, note_on_group, &group_check, err);
 
     if (rc != RC_OK)
@@ -281,6 +282,12 @@ enum rc retry_group_note(struct db *db, const struct retry_view *view, struct bu
         buf_print(out, "tasks of group %s, scene %s and handler %s %s: %s\n", view->group,
                   view->scene, view->handler, decision == GROUP_CLOSED ? "wait" : "are refused",
                   reason.text);
+    rc = retry_client_missing(db, view->group, view->scene, &missing, err);
+    if (rc != RC_OK)
+        return rc;
+    if (missing)
+        buf_print(out, "tasks of scene %s/%s wait: their group has no live client\n", view->group,
+                  view->scene);
     if (decision != GROUP_OPEN || scene.configured || !retry_group_init_policy(group))
         return RC_OK;
     retry_scene_find_fault(retry_group_init_policy(group), NULL, &reason);

@@ -50,6 +50,9 @@ bool client_route_read(const char *name, enum client_route *route);
 enum rc retry_client_address(char address[RETRY_CLIENT_ADDRESS_SIZE], const char *text,
                              const char *hosts, struct err *err);
 
+/* With which the reason of a task begins that waits for a live client of its group. */
+#define RETRY_CLIENT_NONE "no live client"
+
 struct db;
 
 /* A beat; the texts are borrowed. */
@@ -71,6 +74,11 @@ enum rc retry_client_beat(struct db *db, const struct retry_beat *beat,
 /* The version of the group's configuration; *found: whether the group has a row. */
 enum rc retry_config_version(struct db *db, const char *group,
                              char config_version[RETRY_CONFIG_VERSION_SIZE], bool *found,
+                             struct err *err);
+
+/* *missing: whether tasks of the scene wait for a client, and its group has no live one. Reads a
+ * bounded number of tasks. */
+enum rc retry_client_missing(struct db *db, const char *group, const char *scene, bool *missing,
                              struct err *err);
 
 /* A row of retry_client; the texts are valid during the call that gets it. */

@@ -573,8 +573,8 @@ static void wait_for_client(struct http *http, const struct retry_job *job, bool
     attempt->delay_ms =
         read ? clients_wait_ms(http->clients, job->group, os_now_ms()) : CLIENTS_WAIT_MS;
     err_set(&attempt->err,
-            read ? "no live client: group %s has none that this process may call"
-                 : "no live client: those of group %s have not been read yet",
+            read ? RETRY_CLIENT_NONE ": group %s has none that this process may call"
+                 : RETRY_CLIENT_NONE ": those of group %s have not been read yet",
             job->group);
     metric_add(&retry_client_waits, 1);
 }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TASKS_LOOKED_AT 1000
+
 static void put_text(struct db *db, struct buf *sql, const char *words, const char *text)
 {
     buf_text_put(sql, words);
@@ -196,6 +198,29 @@ enum rc retry_config_version(struct db *db, const char *group,
 
     memcpy(config_version, reading.config_version, RETRY_CONFIG_VERSION_SIZE);
     *found = reading.found;
+    return rc;
+}
+
+enum rc retry_client_missing(struct db *db, const char *group, const char *scene, bool *missing,
+                             struct err *err)
+{
+    struct buf sql = {0};
+    int64_t rows = 0;
+    enum rc rc;
+
+    put_text(db, &sql,
+             "SELECT 1 FROM (SELECT reason FROM retry_task WHERE age_state = 1 AND task_group = ",
+             group);
+    put_text(db, &sql, " AND scene = ", scene);
+    buf_print(&sql,
+              " ORDER BY age_from, id LIMIT %d) t WHERE reason LIKE '" RETRY_CLIENT_NONE
+              "%%' AND NOT EXISTS (SELECT 1 FROM retry_client WHERE " CLIENT_IS_LIVE,
+              TASKS_LOOKED_AT);
+    put_text(db, &sql, " AND task_group = ", group);
+    buf_text_put(&sql, ") LIMIT 1");
+    rc = db_query_buf(db, &sql, count_on_row, &rows, err);
+    *missing = rows > 0;
+    buf_done(&sql);
     return rc;
 }
 
