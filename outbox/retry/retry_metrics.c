@@ -35,9 +35,6 @@ struct metric retry_put_off = {
     .kind = METRIC_COUNTER,
     .help = "Tasks that were not tried because the circuit breaker of their destination was open."};
 
-struct metric retry_clients_live = {.name = "tallybox_retry_clients_live",
-                                    .kind = METRIC_GAUGE,
-                                    .help = "Live clients of all groups that this process calls."};
 struct metric retry_client_waits = {
     .name = "tallybox_retry_client_waits_total",
     .kind = METRIC_COUNTER,
@@ -176,6 +173,52 @@ struct metric *retry_metrics_shards(const char *handler)
     return &shards[i].metric;
 }
 
+struct group_metrics {
+    char group[TASK_NAME_SIZE]; /* "": free */
+    char labels[RETRY_LABELS_SIZE];
+    struct metric live;
+    int64_t count;
+};
+
+static struct group_metrics groups[RETRY_METRICS_GROUPS + 1]; /* the last one: other */
+
+static struct group_metrics *find_group(const char *group)
+{
+    static const struct kind live = {0, "tallybox_retry_clients_live", METRIC_GAUGE,
+                                     "Live clients of the group that this process calls."};
+    size_t i = 0;
+
+    while (i < RETRY_METRICS_GROUPS && groups[i].group[0] && strcmp(groups[i].group, group) != 0)
+        i++;
+    if (!groups[i].group[0]) {
+        struct group_metrics *metrics = &groups[i];
+
+        snprintf(metrics->group, sizeof(metrics->group), "%s",
+                 i < RETRY_METRICS_GROUPS ? group : "other");
+        snprintf(metrics->labels, sizeof(metrics->labels), "group=\"%s\"", metrics->group);
+        init_metric(&metrics->live, &live, metrics->labels);
+    }
+    return &groups[i];
+}
+
+void retry_clients_begin(void)
+{
+    for (size_t i = 0; i <= RETRY_METRICS_GROUPS; i++)
+        groups[i].count = 0;
+}
+
+void retry_clients_add(const char *group, int64_t count)
+{
+    find_group(is_name(group) ? group : "other")->count += count;
+}
+
+void retry_clients_end(void)
+{
+    for (size_t i = 0; i <= RETRY_METRICS_GROUPS; i++)
+        if (groups[i].group[0])
+            metric_set(&groups[i].live, groups[i].count);
+}
+
 void retry_depths_begin(void)
 {
     for (size_t i = 0; i <= RETRY_METRICS_SCENES; i++)
@@ -227,11 +270,12 @@ void retry_metrics_register(void)
     static struct metric *const singles[] = {
         &retry_claimed,           &retry_rescued,        &retry_lost,
         &retry_in_flight,         &retry_invalid_scenes, &retry_breakers_open,
-        &retry_breakers_open_age, &retry_put_off,        &retry_clients_live,
-        &retry_client_waits,      &retry_client_others,  &retry_config_pushes};
+        &retry_breakers_open_age, &retry_put_off,        &retry_client_waits,
+        &retry_client_others,     &retry_config_pushes};
 
     for (size_t i = 0; i < sizeof(singles) / sizeof(singles[0]); i++)
         metrics_register(singles[i]);
     retry_metrics_of(RETRY_GROUP_DEFAULT, "publish");
     retry_metrics_shards("kafka");
+    find_group(RETRY_GROUP_DEFAULT);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The metrics of the retry queue, for the process and by scene. To bound the number of series, the
  * scenes beyond RETRY_METRICS_SCENES and those with invalid names share one series with group and
- * scene "other". Any thread may write; only the dispatcher finds the metrics of a scene. */
+ * scene "other", as groups with clients beyond RETRY_METRICS_GROUPS do. Any thread may write; only
+ * the dispatcher finds the metrics of a scene. */
 #ifndef OUTBOX_RETRY_RETRY_METRICS_H
 #define OUTBOX_RETRY_RETRY_METRICS_H
 
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #define RETRY_METRICS_SCENES 64
+#define RETRY_METRICS_GROUPS 64
 #define RETRY_ATTEMPT_ENDS 5 /* enum attempt_end */
 #define RETRY_LABELS_SIZE 192
 
@@ -48,7 +50,6 @@ extern struct metric retry_invalid_scenes;
 extern struct metric retry_breakers_open;
 extern struct metric retry_breakers_open_age;
 extern struct metric retry_put_off;
-extern struct metric retry_clients_live;
 extern struct metric retry_client_waits;
 extern struct metric retry_client_others;
 extern struct metric retry_config_pushes;
@@ -61,6 +62,12 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
 
 /* Held shards of a handler; registered by the first call. The dispatcher's thread. */
 struct metric *retry_metrics_shards(const char *handler);
+
+/* A count of the live clients of each group: begin, add the clients of a group, end, and the gauges
+ * show it. The thread that reads the clients. */
+void retry_clients_begin(void);
+void retry_clients_add(const char *group, int64_t count);
+void retry_clients_end(void);
 
 /* A count of all tasks: begin, add each depth, end, and the gauges show it. pending_max: of the
  * scene, 0: no limit; handled: a live process runs the handler; closed: the group is unknown or

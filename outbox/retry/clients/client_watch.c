@@ -80,7 +80,7 @@ static enum rc on_client(void *ctx, const struct live_client *client, struct err
         return RC_OK;
     client_route_read(client->route, &route);
     if (clients_add(watch->clients, client->group, client->address, route))
-        watch->count++;
+        retry_clients_add(client->group, 1);
     else
         watch->left_out++;
     note_push(watch, client);
@@ -92,7 +92,7 @@ static void report_reading(struct client_watch *watch, int64_t now_ms)
     char group[RETRY_NAME_BYTES_MAX + 1];
     struct err err = {0};
 
-    metric_set(&retry_clients_live, (int64_t)watch->count);
+    retry_clients_end();
     if (watch->not_listed.text[0])
         condition_fail(&watch->hosts_listed, now_ms, &watch->not_listed);
     else
@@ -145,11 +145,11 @@ int64_t client_watch_step(void *arg, int64_t now_ms)
     struct err err = {0};
     enum rc rc;
 
-    watch->count = 0;
     watch->left_out = 0;
     watch->push_count = 0;
     watch->not_listed = (struct err){0};
     clients_begin(watch->clients);
+    retry_clients_begin();
     rc = watch->ops.each(watch->ops.ctx, on_client, watch, &err);
     if (rc == RC_OK) {
         clients_end(watch->clients, now_ms);

@@ -27,7 +27,6 @@ struct client_watch {
     uint64_t rng;
     int64_t forget_at_ms;
     /* Of one reading. */
-    size_t count;
     size_t left_out;
     struct err not_listed;
     struct client_push pushes[CLIENT_PUSHES_MAX];
