@@ -34,12 +34,17 @@ struct outbox_event {
     const char *headers; /* a JSON object of strings without reserved names, or NULL */
 };
 
-/* Appends the events in their order to the table `lane`, in as few INSERTs as the server's packet
- * size allows. Borrows every parameter for the call. RC_REJECT: err names the event and its fault.
- * Nothing was written when an event is invalid; a part may have been written when the server
- * refused a statement: roll back. RC_RETRY, RC_FATAL: as db_exec(); the transaction is over. */
+/* Appends the events in their order to the table `lane`, or DATABASE.TABLE for one in another
+ * database of the server, in as few INSERTs as the server's packet size allows. Borrows every
+ * parameter for the call. RC_REJECT: err names the event and its fault. Nothing was written when an
+ * event is invalid; a part may have been written when the server refused a statement: roll back.
+ * RC_RETRY, RC_FATAL: as db_exec(); the transaction is over. */
 enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event *events,
                       size_t count, struct err *err);
+
+/* Checks events as outbox_append() does. RC_REJECT: err names the first one with a fault. Any
+ * thread. */
+enum rc outbox_check(const struct outbox_event *events, size_t count, struct err *err);
 
 /* Returns rc. If a statement on the outbox table failed because the table lacks a column, err says
  * that another program's table is in its place, as Debezium's is, and what to do. Any thread. */

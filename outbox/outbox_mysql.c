@@ -88,7 +88,7 @@ out:
     return rc;
 }
 
-static enum rc check_events(const struct outbox_event *events, size_t count, struct err *err)
+enum rc outbox_check(const struct outbox_event *events, size_t count, struct err *err)
 {
     enum rc rc = RC_OK;
 
@@ -130,6 +130,21 @@ static void put_row(struct db *db, struct buf *sql, const struct outbox_event *e
     buf_char(sql, ')');
 }
 
+/* The table, or DATABASE.TABLE for a table in another database than the connection's. */
+static void put_table(struct buf *sql, const char *table)
+{
+    const char *dot = strchr(table, '.');
+    char database[OUTBOX_TEXT_BYTES_MAX + 1] = "";
+
+    if (dot) {
+        if ((size_t)(dot - table) < sizeof(database))
+            memcpy(database, table, (size_t)(dot - table));
+        db_put_name(sql, database);
+        buf_char(sql, '.');
+    }
+    db_put_name(sql, dot ? dot + 1 : table);
+}
+
 /* Builds one INSERT of the first *taken events, at least one, as many as its size allows. */
 static enum rc build_statement(struct db *db, struct buf *sql, const char *lane,
                                const struct outbox_event *events, size_t count, size_t *taken,
@@ -142,7 +157,7 @@ static enum rc build_statement(struct db *db, struct buf *sql, const char *lane,
         limit = (size_t)(packet - PACKET_SPARE_BYTES);
     buf_reset(sql);
     buf_text_put(sql, "INSERT INTO ");
-    db_put_name(sql, lane);
+    put_table(sql, lane);
     buf_text_put(sql, " (id, aggregatetype, aggregateid, type, payload, headers) VALUES ");
     if (sql->failed)
         return err_fail(err, RC_REJECT, 0, "\"%.80s\" is not the name of an outbox table", lane);
@@ -181,7 +196,7 @@ enum rc outbox_append(struct db *db, const char *lane, const struct outbox_event
 {
     struct buf sql = {0};
     size_t done = 0;
-    enum rc rc = check_events(events, count, err);
+    enum rc rc = outbox_check(events, count, err);
 
     while (rc == RC_OK && done < count) {
         size_t taken = 0;
