@@ -15,6 +15,7 @@
 #include "consumer/rollup/rollup_command.h"
 #include "consumer/status/status_command.h"
 #include "consumer/verify/verify_command.h"
+#include "outbox/client/own_handlers.h"
 #include "outbox/lanes_command.h"
 #include "outbox/presence_role.h"
 #include "outbox/relay/relay_command.h"
@@ -39,12 +40,12 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What a task of the retry queue may name as its handler. */
-static const struct retry_handler *const handler_table[] = {
+static const struct retry_handler *handler_table[RETRY_HANDLERS_MAX] = {
     &retry_kafka_handler, &retry_http_handler, &retry_exec_handler, &retry_steps_handler,
     &vote_handler};
 
-static const struct retry_handlers handlers = {.list = handler_table,
-                                               .count = COUNT(handler_table)};
+/* tallybox_main() adds those of an own build. */
+static struct retry_handlers handlers = {.list = handler_table, .count = 5};
 
 static const struct role *const roles[] = {&serve_role,   &relay_role,  &retry_role,
                                            &consume_role, &rollup_role, &housekeep_role};
@@ -307,10 +308,15 @@ static int run_on_table(const struct command *command, int argc, char **argv)
     return print_help(argc > 1 ? argv[1] : NULL);
 }
 
-int main(int argc, char **argv)
+int tallybox_main(int argc, char **argv, const struct tallybox_handler *const *own, size_t count)
 {
     const struct command *command;
+    struct err err;
 
+    if (own_handlers_add(handler_table, &handlers.count, own, count, &err) != RC_OK) {
+        fprintf(stderr, "tallybox: %s\n", err.text);
+        return EXIT_FAILED;
+    }
     os_share_heaps();
     role_accompany(&presence_role);
     if (argc < 2) {

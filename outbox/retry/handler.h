@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The interface of a handler of the retry queue: the code that runs a task. `kafka`, `http`,
  * `exec` and `steps` are in outbox/retry/handlers, `vote` is in consumer/held; main.c has the
- * table of all handlers.
+ * table of all handlers. tallybox/retry_handler.h is the interface for handlers of own builds.
  *
  * A handler is opened once per process, and several threads run it at once. It may run twice for
  * one task (the queue promises at least once), so its effect must be harmless the second time:
@@ -56,9 +56,12 @@ struct retry_client_rate {
     int64_t of; /* > 0 if per_s is */
 };
 
+struct retry_handler;
+
 /* One attempt at a task. All pointers are borrowed for the call; texts end with a zero byte and
  * are never NULL unless a comment allows it. */
 struct retry_job {
+    const struct retry_handler *handler; /* of check(): whose function is called, or NULL */
     int64_t id;
     const char *group;
     const char *scene;
@@ -117,7 +120,6 @@ struct attempt_result {
 #define RETRY_RESULT_BYTES_MAX ((size_t)1 << 20)
 
 struct clients;
-struct retry_handler;
 
 #define RETRY_HANDLERS_MAX 16
 
@@ -131,6 +133,7 @@ struct retry_handlers {
 
 /* What a handler may use until close(). */
 struct retry_handler_env {
+    const struct retry_handler *self; /* the one that is opened */
     const struct settings *settings;
     struct stop *stop; /* a call that waits ends soon after it was requested, as ATTEMPT_CUT */
     const char *instance;

@@ -241,6 +241,7 @@ enum rc retry_check(const struct retry_handlers *handlers, const struct retry_ne
 {
     const struct retry_handler *handler = retry_find_handler(handlers, task->handler);
     struct retry_job job = {
+        .handler = handler,
         .group = task->group ? task->group : RETRY_GROUP_DEFAULT,
         .scene = task->scene,
         .ordering_key = task->ordering_key,

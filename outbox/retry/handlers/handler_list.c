@@ -90,6 +90,7 @@ enum rc handler_list_open(struct handler_list *list, const struct retry_handlers
         list->handlers.count = i + 1;
         if (!list_names_handler(env->settings->retry.handlers, handler->name))
             continue;
+        own.self = handler;
         rc = handler->open(&list->handlers.opened[i], &own, err);
         assert(rc != RC_OK || list->handlers.opened[i]);
         if (rc != RC_OK)

@@ -150,6 +150,7 @@ static enum rc check_step(const struct retry_handlers *all, const struct retry_j
     at = find_handler(all, step->handler);
     if (at == all->count)
         return err_fail(err, RC_REJECT, 0, "there is no handler \"%s\"", step->handler);
+    inner.handler = all->list[at];
     inner.options = step->options;
     if (step->of_result)
         inner.params_len = 0;
