@@ -50,11 +50,15 @@ e2e_build_mysql() {
         build_in build/mysql dev -DTALLYBOX_MYSQL_CLIENT=mysqlclient -DTALLYBOX_TESTS=OFF
     cat >"$build/tallybox-run.new" <<END
 #!/bin/sh
-# build/mysql/tallybox, or the program beside it that \$TALLYBOX_BESIDE names, under the libc and
-# the client library of MySQL's own root.
+# build/mysql/tallybox, or the program that \$TALLYBOX_BESIDE names, beside it or by its whole path,
+# under the libc and the client library of MySQL's own root.
+case \${TALLYBOX_BESIDE:-tallybox} in
+/*) program=\$TALLYBOX_BESIDE ;;
+*) program=$build/\${TALLYBOX_BESIDE:-tallybox} ;;
+esac
 exec "$(mysql_loader "$root")" \\
     --library-path "$(mysql_lib "$root"):$(echo /usr/lib/*-linux-gnu)" \\
-    "$build/\${TALLYBOX_BESIDE:-tallybox}" "\$@"
+    "\$program" "\$@"
 END
     chmod +x "$build/tallybox-run.new"
     mv "$build/tallybox-run.new" "$build/tallybox-run"

@@ -86,23 +86,34 @@ static enum rc check_server(const struct tallybox_server *server, struct err *er
     return RC_OK;
 }
 
+/* Appends the token of the file, which is its one line. */
+static enum rc put_file_token(const char *path, struct buf *header, struct err *err)
+{
+    struct buf file = {0};
+    size_t len = 0;
+    enum rc rc = secret_file_read(&file, path, err);
+
+    if (rc == RC_OK) {
+        const char *text = buf_text(&file);
+
+        len = strcspn(text, "\r\n");
+        if (len == 0 || strcspn(text, " \t") < len || text[len + strspn(text + len, "\r\n")] != 0)
+            rc = err_fail(err, RC_FATAL, 0, "%.200s: the file has not one line with a token", path);
+        else
+            buf_put(header, text, len);
+    }
+    secret_file_forget(&file);
+    return rc == RC_REJECT ? RC_FATAL : rc;
+}
+
 /* Appends the header with the token; the copies in memory are few. */
 static enum rc put_token(const struct tallybox_client *client, struct buf *header, struct err *err)
 {
-    char line[SECRET_FILE_LINE_SIZE] = "";
-    enum rc rc = RC_OK;
-
+    buf_text_put(header, "Authorization: Bearer ");
     if (client->token_file)
-        rc = secret_file_read_line(client->token_file, line, sizeof(line), err);
-    if (rc == RC_OK && client->token_file && (line[0] == '\0' || strpbrk(line, " \t")))
-        rc = err_fail(err, RC_FATAL, 0, "%.200s: the file has not one token alone",
-                      client->token_file);
-    if (rc == RC_OK) {
-        buf_text_put(header, "Authorization: Bearer ");
-        buf_text_put(header, client->token_file ? line : client->token);
-    }
-    OPENSSL_cleanse(line, sizeof(line));
-    return rc;
+        return put_file_token(client->token_file, header, err);
+    buf_text_put(header, client->token);
+    return RC_OK;
 }
 
 static enum rc open_client(struct tallybox_client **out, const struct tallybox_server *server,
