@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Room to end an attempt in before the lease does. */
-#define LEASE_SPARE_MS (2 * HANDLER_WAIT_MS_MAX)
+#define LEASE_SPARE_MS (INT64_C(2) * HANDLER_WAIT_MS_MAX)
 #define SNOOZE_MS 60000
 
 _Static_assert(TALLYBOX_RESULT_BYTES_MAX == RETRY_RESULT_BYTES_MAX, "one limit");

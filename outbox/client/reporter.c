@@ -382,7 +382,7 @@ static struct report_task *make_task(const struct tallybox_task *task)
         one->len = json.len;
         memcpy(one->json, json.data, json.len);
         one->json[json.len] = '\0';
-        strcpy(one->json + json.len + 1, key);
+        memcpy(one->json + json.len + 1, key, strlen(key) + 1);
         one->key = one->json + json.len + 1;
     }
     buf_done(&json);
