@@ -39,6 +39,39 @@ int main(void)
 }
 """
 
+# lanes COUNT: appends an event to an outbox of so many lanes, and prints the database afterwards.
+LANES = """
+#include <mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tallybox/outbox.h>
+int main(int argc, char **argv)
+{
+    const struct tallybox_event event = {.aggregate_type = "a", .aggregate_id = "7", .type = "t"};
+    struct tallybox_error error = {0};
+    MYSQL *mysql = mysql_init(NULL);
+    MYSQL_RES *rows;
+    enum tallybox_result result;
+    if (argc != 2 ||
+        !mysql_real_connect(mysql, getenv("DB_HOST"), getenv("DB_USER"), getenv("DB_PASSWORD"),
+                            getenv("DB_NAME"), (unsigned)atoi(getenv("DB_PORT")), NULL, 0) ||
+        mysql_query(mysql, "START TRANSACTION"))
+        return 9;
+    result = tallybox_outbox_append_lanes(mysql, getenv("OUTBOX_DB"), (size_t)atoi(argv[1]), &event,
+                                          1, &error);
+    fprintf(stderr, "%s", error.text);
+    if (mysql_query(mysql, "SELECT DATABASE()"))
+        return 9;
+    rows = mysql_store_result(mysql);
+    printf("%s", mysql_fetch_row(rows)[0]);
+    mysql_free_result(rows);
+    mysql_query(mysql, result == TALLYBOX_OK ? "COMMIT" : "ROLLBACK");
+    mysql_close(mysql);
+    mysql_library_end();
+    return (int)result;
+}
+"""
+
 
 def setUpModule():
     """One installation for all classes of this process."""
@@ -214,8 +247,8 @@ class Shop(Programs):
         for table in (f"{self.shop}.orders", "outbox", "retry_task"):
             self.stack.sql(f"DELETE FROM {table}")
 
-    def run_shop(self, *words):
-        return self.launch("shop", *words, env={
+    def run_shop(self, *words, program="shop"):
+        return self.launch(program, *words, env={
             "DB_HOST": suite.database().host, "DB_PORT": str(suite.database().port),
             "DB_NAME": self.shop, "DB_USER": "tallybox_application",
             "DB_PASSWORD": accounts.PASSWORD, "OUTBOX_DB": self.stack.name,
@@ -251,6 +284,18 @@ class Shop(Programs):
         self.ended(self.run_shop("place", "A-2", 8, 5), 1)  # there is no such account
         self.ended(self.run_shop("cancel", "A-2"), 1)
         self.assertEqual(self.rows(), ([("A-1", 0)], ["OrderPlaced"], 0))
+
+    def test_the_number_of_lanes_is_checked_and_the_database_is_selected_again(self):
+        source = self.stack.folder / "lanes.c"
+        source.write_text(LANES)
+        build(f"cc -o lanes {source} $(pkg-config --cflags --libs tallybox)", self.stack.folder)
+        process = self.run_shop(1, program="lanes")
+        self.assertEqual(self.ended(process), self.shop)
+        self.assertEqual(self.rows()[1], ["t"])
+        process = self.run_shop(2, program="lanes")
+        self.assertEqual(self.ended(process, 2), self.shop)  # TALLYBOX_REJECT
+        self.assertIn("lane", process.output("err"))
+        self.assertEqual(self.rows()[1], ["t"])
 
     def wait_for_the_task(self, number):
         """A shop that has written its event and waits for a lock with its task; the connection that
