@@ -503,6 +503,18 @@ static void on_task(void *ctx, const struct task_row *row)
                      class_claim->now_ms);
 }
 
+/* The task is too young for its first attempt. The draw counts from when the task was made: a kill
+ * before the write-back, or time in the queue of its key, neither skips nor lengthens the wait. */
+static bool must_wait_first(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
+{
+    const struct policy *policy = &slot->kind->scene->policy;
+
+    if (slot->waited || policy->first_wait_high_ms == 0)
+        return false;
+    slot->first_ms = slot->made_ms + policy_first_wait_ms(policy, rng_next(&dispatcher->rng));
+    return slot->first_ms > now_ms + slot->database_ahead_ms;
+}
+
 /* True: it waits for a thread now. */
 static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
 {
@@ -513,6 +525,12 @@ static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t
         return false;
     }
     if (!slot->handler) {
+        writeback_add(&dispatcher->writeback, slot, now_ms);
+        return false;
+    }
+    if (must_wait_first(dispatcher, slot, now_ms)) {
+        slot->waits_first = true;
+        slot->attempt_result.end = ATTEMPT_CUT;
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }

@@ -50,6 +50,7 @@ struct task_row {
                        * database's clock */
     int64_t due_ms;   /* next_at */
     int64_t now_ms;
+    bool waited; /* it was put off or tried before, or an operator had it run */
     int64_t step;
     const void *step_result;
     size_t step_result_len;
@@ -60,7 +61,7 @@ struct task_row {
  * while the scene has the version of the update. */
 enum task_end {
     TASK_END_DONE,  /* deleted, or moved into the history with `keep`; its key continues */
-    TASK_END_AGAIN, /* waiting again, delay_ms from now */
+    TASK_END_AGAIN, /* waiting again, delay_ms from now; it has waited then */
     TASK_END_STEP,  /* the same at once, with step + 1 and step_result */
     TASK_END_BACK,  /* waiting again as it was: nothing was tried */
     TASK_END_BLOCK, /* exhausted: blocked */

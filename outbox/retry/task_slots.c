@@ -123,6 +123,11 @@ static void fill_job(struct slot *slot, const struct task_row *row, const char *
         };
 }
 
+static bool has_waited(const struct task_row *row)
+{
+    return row->waited || row->attempts > 0 || row->step > 0;
+}
+
 static void fill_facts(struct slot *slot, const struct task_row *row, struct kind *kind,
                        int64_t now_ms)
 {
@@ -142,6 +147,8 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     slot->refusals = 0;
     slot->tried = false;
     slot->paid = false;
+    slot->waited = has_waited(row);
+    slot->waits_first = false;
     slot->scene_version = row->scene_version;
     slot->stale = row->scene_version != kind->scene->version;
     slot->took_ms = 0;
@@ -311,7 +318,7 @@ void task_slots_claim(struct task_slots *slots, struct kind *kind, const struct 
     claimed->known = slot != NULL;
     claimed->epoch = row->epoch;
     if (slot && (row->epoch != slot->epoch + 1 || slot->attempts != row->attempts ||
-                 slot->job.step != row->step)) {
+                 slot->job.step != row->step || slot->waited != has_waited(row))) {
         /* The row has changed since the claim in the slot: another process claimed the task, an
          * operator edited it, or a write-back of this process succeeded although its answer was
          * lost. The result of the run in the slot will be dropped, and this claim ends with its

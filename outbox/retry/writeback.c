@@ -250,6 +250,18 @@ static void put_task_off(struct slot *slot, int64_t now_ms)
     metric_add(&retry_put_off, 1);
 }
 
+/* Invariant Q4: no attempt is counted. */
+static void wait_first(struct slot *slot, int64_t now_ms)
+{
+    int64_t database_ms = now_ms + slot->database_ahead_ms;
+    struct task_update *update = &slot->update;
+
+    update->end = TASK_END_AGAIN;
+    update->outcome = NULL;
+    update->delay_ms = slot->first_ms > database_ms ? slot->first_ms - database_ms : 0;
+    foresee_end(slot, database_ms);
+}
+
 /* The attempt did not begin, or it was cut. Invariant Q4: no attempt is counted. */
 static void give_task_back(struct writeback *writeback, struct slot *slot, int64_t now_ms)
 {
@@ -257,6 +269,10 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
     if (slot->tried)
         return;
     return_token(slot);
+    if (slot->waits_first) {
+        wait_first(slot, now_ms);
+        return;
+    }
     if (slot->destination && atomic_load(&slot->destination->open) && !slot->probe &&
         !atomic_load(&writeback->pool->leaving))
         put_task_off(slot, now_ms);

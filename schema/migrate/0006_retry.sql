@@ -91,6 +91,7 @@ CREATE TABLE retry_task (
     parent_id       BIGINT       NULL COMMENT 'the task that this one is the callback of',
     step            INT          NOT NULL DEFAULT 0,
     step_result     LONGBLOB     NULL COMMENT 'what the step before gave',
+    waited          TINYINT      NOT NULL DEFAULT 0 COMMENT '1: first_wait of its scene does not concern it any more',
     exhausts_at     DATETIME(3)  NULL COMMENT 'when it will be exhausted if no attempt succeeds until then; NULL: not foreseen',
     origin          VARCHAR(8)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'client' COMMENT 'who made it: client, relay or consumer; applications have no right to write it',
     created_at      DATETIME(3)  NOT NULL DEFAULT (UTC_TIMESTAMP(3)),

@@ -67,6 +67,53 @@ class Changed(SceneCase):
                          [("done", 1)])
 
 
+class FirstWait(SceneCase):
+    """A scene whose tasks wait before their first attempt, also those of plain INSERTs."""
+
+    WAIT_S = 6
+
+    def test_a_first_attempt_waits_once_also_after_a_kill(self):
+        self.retry("scene", "set", "mail", "--options", self.options, "--policy", json.dumps(
+            {"first_wait": f"{self.WAIT_S}s", "wait": "fixed 1h", "lease": "1s"}))
+        self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key) VALUES "
+                       "('mail', 'exec', 'k'), ('mail', 'exec', 'k2')")
+        # The claim of a process that was killed before it put the task off.
+        self.stack.sql("UPDATE retry_task SET state = 1, epoch = 1, owner = 'dead', lease_ms = 1000, "
+                       "lease_until = UTC_TIMESTAMP(3) WHERE ordering_key = 'k2'")
+        self.start("retry", sets=self.sets)
+        suite.wait_for("both tasks to be put off", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE waited = 1") == 2)
+        self.assertEqual(self.stack.sql(
+            "SELECT DISTINCT state, attempts, reason, "
+            "TIMESTAMPDIFF(MICROSECOND, age_from, next_at) BETWEEN %s AND %s FROM retry_task "
+            "WHERE attempts = 0", [self.WAIT_S * 1000000, self.WAIT_S * 1000000 + 900000]),
+            [(0, 0, "", 1)])
+        suite.wait_for("both attempts to be counted", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE attempts = 1") == 2)
+        self.assertEqual(self.stack.number(
+            "SELECT COUNT(*) FROM retry_attempt a JOIN retry_task t ON t.id = a.task_id WHERE "
+            "TIMESTAMPDIFF(MICROSECOND, t.age_from, a.attempted_at) >= %s",
+            [self.WAIT_S * 1000000 - 1000000]), 2)
+
+    def test_run_now_ends_the_wait(self):
+        self.retry("scene", "set", "mail", "--options", self.options, "--policy",
+                   json.dumps({"first_wait": "random 1h 2h", "wait": "fixed 1h"}))
+        self.stack.sql("INSERT INTO retry_task (scene, handler) VALUES ('mail', 'exec')")
+        self.start("retry", sets=self.sets)
+        suite.wait_for("the task to be put off", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE waited = 1 AND next_at > UTC_TIMESTAMP() + "
+            "INTERVAL 50 MINUTE") == 1)
+        self.retry("run-now", "--scene", "mail", "--yes")
+        suite.wait_for("the attempt to be counted", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM retry_task WHERE attempts = 1") == 1)
+
+    def test_a_deadline_before_the_first_attempt_is_refused(self):
+        refused = self.retry("scene", "set", "mail", "--policy",
+                             json.dumps({"first_wait": "random 60s", "deadline": "60s"}),
+                             expect=suite.USAGE)
+        self.assertIn("shorter than the deadline", refused.stderr)
+
+
 class Versions(SceneCase):
     """Every version of a scene is kept, and may be stored again."""
 

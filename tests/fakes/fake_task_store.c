@@ -381,6 +381,7 @@ static void show_task(const struct fake_task_store *fake, const struct fake_task
         .due_ms = task->now.next_ms,
         .now_ms = fake_now_ms(&fake->session),
         .step = task->now.step,
+        .waited = task->now.waited,
         .scene_version = fake_task_scene_version(fake->tables, task),
     };
 
@@ -502,6 +503,8 @@ static void write_update(struct fake_task_store *fake, struct fake_task *task,
         change_state(fake, task, TASK_WAITING, now_ms);
         return;
     case TASK_END_AGAIN:
+        now->first_waits += !update->outcome && !*update->reason_class;
+        now->waited = !fake->tables->faults.wait_unmarked;
         change_state(fake, task, TASK_WAITING, now_ms + update->delay_ms);
         return;
     case TASK_END_BACK:

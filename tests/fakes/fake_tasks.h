@@ -28,6 +28,8 @@ struct fake_task_version {
     const void *owner;
     int64_t believed_ms; /* for the user: until when the owner may believe in the lease */
     int64_t step;
+    bool waited;         /* for first_wait of its scene, or an operator had it run */
+    int64_t first_waits; /* for the user: how often it was put off for it */
     int64_t age_from_ms;
     bool expired; /* it was claimed for its deadline, not to be run */
     enum fake_task_ended ended;
@@ -58,6 +60,7 @@ struct fake_task_faults {
     bool no_wake;          /* the next task of a key is not woken, */
     bool head_unlocked;    /* or the head that was read is believed when it waits */
     bool cancel_silent;    /* a cancelled task has no callback */
+    bool wait_unmarked;    /* a task that is put off is not marked as having waited */
 };
 
 struct fake_task_tables {

@@ -47,6 +47,7 @@ static const struct {
     {"task-busy-twice", FAULT_TASK_BUSY_TWICE},
     {"task-claim-uncompared", FAULT_TASK_CLAIM_UNCOMPARED},
     {"task-cancel-silent", FAULT_TASK_CANCEL_SILENT},
+    {"task-wait-unmarked", FAULT_TASK_WAIT_UNMARKED},
     {"singleton-owner-ignored", FAULT_SINGLETON_OWNER_IGNORED},
     {"housekeep-unfenced", FAULT_HOUSEKEEP_UNFENCED},
     {"begin-unlocked", FAULT_BEGIN_UNLOCKED},

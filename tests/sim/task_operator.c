@@ -49,6 +49,7 @@ static enum rc unpark(struct operator_process *person, struct sim_task *task, st
     }
     task->base.now.kept = task->base.now.kept && !parked;
     task->base.now.state = TASK_WAITING;
+    task->base.now.waited = task->hurried = true;
     task->base.now.next_ms = task->base.now.age_from_ms = now_ms;
     write_task(person, task);
     return RC_OK;
@@ -71,6 +72,7 @@ static enum rc change(struct operator_process *person, struct sim_task *task, en
         if (task->base.now.state != TASK_WAITING)
             break;
         task->base.now.next_ms = fake_now_ms(&person->session);
+        task->base.now.waited = task->hurried = true;
         write_task(person, task);
         break;
     case ACTIONS:

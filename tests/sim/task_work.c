@@ -83,6 +83,20 @@ static void check_rate(const struct task_run *run)
                  (long long)allowed);
 }
 
+/* A clock that was set may have been ahead. */
+static void check_first_wait(const struct task_run *run)
+{
+    struct sim *sim = run->proc->sim;
+    const struct sim_task *task = run->task;
+    int64_t age_ms = db_clock(sim->main_db) - task->base.old.age_from_ms;
+
+    if (run->job->attempt > 1 || run->job->step > 0 || task->hurried || sim->main_db->clock_ms != 0)
+        return;
+    if (age_ms < sim->tasks->scenes[task->scene].policy.first_wait_low_ms)
+        sim_fail(sim, STORY_ALL, "first wait: task %lld runs for the first time after %lld ms",
+                 (long long)task->base.id, (long long)age_ms);
+}
+
 /* The called system wants a task for later, and submits it with the headers of the call. */
 static void submit_from_attempt(const struct task_run *run)
 {
@@ -207,6 +221,7 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     meet(sim, run.task);
     check_job(&run);
     check_rate(&run);
+    check_first_wait(&run);
     sim_tell(sim, proc->name, STORY_ALL, "runs task %lld, attempt %lld, step %lld", job->id,
              job->attempt, job->step);
     work(&run, attempt);

@@ -65,6 +65,9 @@ static void policy_make(struct sim *sim, char *json, size_t size)
     if (sim_chance(sim, 250))
         len += (size_t)snprintf(json + len, size - len, ", \"deadline\": \"%dms\"",
                                 (int)sim_between(sim, 300, 20000));
+    if (sim_chance(sim, 300))
+        len += (size_t)snprintf(json + len, size - len, ", \"first_wait\": \"random %dms %dms\"",
+                                (int)sim_between(sim, 20, 120), (int)sim_between(sim, 120, 290));
     if (sim_chance(sim, 500))
         len += (size_t)snprintf(json + len, size - len, ", \"no_retry\": false");
     if (sim_chance(sim, 300))
@@ -155,6 +158,13 @@ static void check_attempts(struct sim *sim, const struct sim_task *task)
     else if (now->attempts > task->failures)
         sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld attempts, but failed %lld times",
                  (long long)task->base.id, (long long)now->attempts, (long long)task->failures);
+}
+
+static void check_first_wait(struct sim *sim, const struct sim_task *task)
+{
+    if (task->base.now.first_waits > 1)
+        sim_fail(sim, STORY_ALL, "first wait: task %lld is put off %lld times for it",
+                 (long long)task->base.id, (long long)task->base.now.first_waits);
 }
 
 static bool has_deadline(const struct sim *sim, const struct sim_task *task)
@@ -262,6 +272,7 @@ static void check_commit(void *ctx, struct fake_task *base)
 
     tell_change(sim, base);
     check_attempts(sim, task);
+    check_first_wait(sim, task);
     check_end(sim, task);
     if (base->now.found && base->now.state == TASK_RUNNING &&
         (base->old.state != TASK_RUNNING || base->old.epoch != base->now.epoch)) {
@@ -299,6 +310,7 @@ static struct fake_task_faults faults_of(enum sim_fault fault)
         .rescue_counts = fault == FAULT_TASK_RESCUE_COUNTS,
         .no_wake = fault == FAULT_TASK_NO_WAKE,
         .cancel_silent = fault == FAULT_TASK_CANCEL_SILENT,
+        .wait_unmarked = fault == FAULT_TASK_WAIT_UNMARKED,
         .head_unlocked = fault == FAULT_TASK_HEAD_UNLOCKED,
     };
 }

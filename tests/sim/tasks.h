@@ -29,6 +29,7 @@ struct sim_task {
     size_t number; /* of its idempotency key */
     int64_t parent;
     enum fake_task_ended parent_ended;
+    bool hurried;  /* an operator had it run at once */
     bool in_order; /* its key was locked when it was made: ids are the order of the commits */
     int64_t scene_version; /* as the last claim read it */
 
@@ -42,7 +43,7 @@ struct sim_task {
 
 struct sim_scene_row {
     char name[TASK_NAME_SIZE];
-    char json[640];
+    char json[704];
     bool found;
     bool paused;
     int64_t paused_ms;     /* since when */

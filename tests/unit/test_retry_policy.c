@@ -32,6 +32,8 @@ static void an_empty_policy_is_the_default(void **state)
     assert_true(policy.stops[FAULT_CLASS_REFUSED]);
     assert_false(policy.stops[FAULT_CLASS_TRANSIENT]);
     assert_false(policy.stops[FAULT_CLASS_OURS]);
+    assert_int_equal(policy.first_wait_high_ms, 0);
+    assert_int_equal(policy_first_wait_ms(&policy, 12345), 0);
     assert_int_equal(policy.keep_done_ms, 3600000);
     assert_int_equal(policy.rate_per_s, 0);
     assert_int_equal(policy.pending_max, 0);
@@ -48,7 +50,8 @@ static void every_field_may_be_set(void **state)
     struct policy policy =
         policy_of("{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
                   " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
-                  " \"rate\": \"10/s burst 20\", \"max_pending\": 1000, \"threads\": 3, "
+                  " \"first_wait\": \"random 1m\", \"rate\": \"10/s burst 20\", \"max_pending\": "
+                  "1000, \"threads\": 3, "
                   "\"no_retry\": false, \"lease\": \"2m\","
                   " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
                   " \"on_exhausted\": {\"scene\": \"alarm\", \"handler\": \"kafka\"},"
@@ -62,6 +65,7 @@ static void every_field_may_be_set(void **state)
     assert_false(policy.stops[FAULT_CLASS_REFUSED]);
     assert_int_equal(policy.exhausted, POLICY_PARK);
     assert_true(policy.keep_done_ms == POLICY_KEEP);
+    assert_int_equal(policy.first_wait_high_ms, 60000);
     assert_int_equal(policy.rate_per_s, 10);
     assert_int_equal(policy.rate_burst, 20);
     assert_int_equal(policy.pending_max, 1000);
@@ -77,6 +81,31 @@ static void every_field_may_be_set(void **state)
     assert_true(policy_of("{\"rate\": \"7/s per client\"}").rate_per_client);
     assert_int_equal(policy_of("{\"rate\": \"7/s burst 9 per client\"}").rate_burst, 9);
     policy_done(&policy);
+}
+
+static void a_first_wait_is_a_time_or_a_range(void **state)
+{
+    static const struct {
+        const char *json;
+        int64_t low_ms;
+        int64_t high_ms;
+    } cases[] = {
+        {"{\"first_wait\": \"\"}", 0, 0},
+        {"{\"first_wait\": \"30s\"}", 30000, 30000},
+        {"{\"first_wait\": \"random 60s\"}", 0, 60000},
+        {"{\"first_wait\": \"random 10s 1m\", \"deadline\": \"61s\"}", 10000, 60000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct policy policy = policy_of(cases[i].json);
+        int64_t width = cases[i].high_ms - cases[i].low_ms;
+
+        assert_int_equal(policy_first_wait_ms(&policy, 0), cases[i].low_ms);
+        assert_int_equal(policy_first_wait_ms(&policy, (uint64_t)width), cases[i].high_ms);
+        assert_int_equal(policy_first_wait_ms(&policy, (uint64_t)width + 1), cases[i].low_ms);
+        policy_done(&policy);
+    }
 }
 
 static enum fault_class class_of(const struct policy *policy, enum fault_source source, int code)
@@ -131,6 +160,12 @@ static void a_wrong_value_is_named(void **state)
         {"{\"stop\": \"refused\"}", "policy field \"stop\": a list"},
         {"{\"stop\": [\"red\"]}", "policy field \"stop\": \"transient\""},
         {"{\"exhausted\": \"drop\"}", "policy field \"exhausted\": \"block\""},
+        {"{\"first_wait\": 5}", "policy field \"first_wait\": \"30s\", \"random 60s\""},
+        {"{\"first_wait\": \"random\"}", "policy field \"first_wait\": \"30s\""},
+        {"{\"first_wait\": \"random 60s 10s\"}", "policy field \"first_wait\": \"30s\""},
+        {"{\"first_wait\": \"10s 60s\"}", "policy field \"first_wait\": \"30s\""},
+        {"{\"first_wait\": \"random 60s\", \"deadline\": \"1m\"}",
+         "policy field \"first_wait\": it must be shorter than the deadline"},
         {"{\"keep_done\": 1}", "policy field \"keep_done\": a time like"},
         {"{\"rate\": \"0/s\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s per\"}", "policy field \"rate\""},
@@ -177,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_policy_is_the_default),
         cmocka_unit_test(every_field_may_be_set),
+        cmocka_unit_test(a_first_wait_is_a_time_or_a_range),
         cmocka_unit_test(a_scenes_rule_comes_before_the_common_one),
         cmocka_unit_test(a_wrong_value_is_named),
         cmocka_unit_test(every_field_has_a_line_of_help),

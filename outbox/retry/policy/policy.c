@@ -116,6 +116,40 @@ static enum rc wait_field(struct policy *policy, const json_t *value, struct err
     return rc == RC_OK ? wait_parse(&policy->wait, text, err) : rc;
 }
 
+/* "30s", "random 60s" or "random 10s 60s". */
+static bool parse_first_wait(const char *text, int64_t *low_ms, int64_t *high_ms)
+{
+    static const char word[] = "random ";
+    bool is_random = strncmp(text, word, sizeof(word) - 1) == 0;
+    const char *low = is_random ? text + sizeof(word) - 1 : text;
+    const char *blank = strchr(low, ' ');
+
+    if (!is_random || !blank) {
+        if (!span_parse(low, strlen(low), high_ms))
+            return false;
+        *low_ms = is_random ? 0 : *high_ms;
+        return true;
+    }
+    return span_parse(low, (size_t)(blank - low), low_ms) &&
+           span_parse(blank + 1, strlen(blank + 1), high_ms) && *low_ms <= *high_ms;
+}
+
+static enum rc first_wait_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    const char *text = json_string_value(value);
+    int64_t low_ms;
+    int64_t high_ms;
+
+    if (text && !*text)
+        return RC_OK;
+    if (!text || !parse_first_wait(text, &low_ms, &high_ms))
+        return err_fail(err, RC_REJECT, 0,
+                        "\"30s\", \"random 60s\" or \"random 10s 60s\" is expected");
+    policy->first_wait_low_ms = low_ms;
+    policy->first_wait_high_ms = high_ms;
+    return RC_OK;
+}
+
 static enum rc read_number(const json_t *value, int64_t *number, struct err *err)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
@@ -338,6 +372,10 @@ typedef enum rc (*field_parse)(struct policy *policy, const json_t *value, struc
 
 const struct policy_field policy_fields[] = {
     {"wait", "\"" WAIT_DEFAULT "\"", "When a failed task is tried again."},
+    {"first_wait", "\"\"",
+     "How old a task must be before its first attempt: \"30s\", \"random 60s\" (up to) or \"random "
+     "10s "
+     "60s\"; empty: no wait."},
     {"attempts", "6", "Attempts before the task is exhausted; 0: no limit."},
     {"deadline", "\"\"",
      "Age at which the task is exhausted, regardless of its attempts and its state; empty: none."},
@@ -369,9 +407,10 @@ const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[
 
 /* In the order of policy_fields. */
 static const field_parse parsers[] = {
-    wait_field,      attempts_field, deadline_field,     stop_field,         exhausted_field,
-    keep_done_field, rate_field,     pending_field,      threads_field,      lease_field,
-    no_retry_field,  on_done_field,  on_exhausted_field, on_cancelled_field, rules_field,
+    wait_field,    first_wait_field,   attempts_field,     deadline_field,
+    stop_field,    exhausted_field,    keep_done_field,    rate_field,
+    pending_field, threads_field,      lease_field,        no_retry_field,
+    on_done_field, on_exhausted_field, on_cancelled_field, rules_field,
 };
 
 _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==
@@ -453,6 +492,16 @@ static enum rc take_object(struct policy *policy, const char *json, size_t len, 
     return rc;
 }
 
+/* Fields that contradict each other. */
+static enum rc check_fields(const struct policy *policy, struct err *err)
+{
+    if (policy->age_ms_max > 0 && policy->first_wait_high_ms >= policy->age_ms_max)
+        return err_fail(err, RC_REJECT, 0,
+                        "policy field \"first_wait\": it must be shorter than the deadline, or no "
+                        "task is tried");
+    return RC_OK;
+}
+
 enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct err *err)
 {
     enum rc rc;
@@ -461,6 +510,8 @@ enum rc policy_parse(struct policy *policy, const char *json, size_t len, struct
     rc = take_defaults(policy, err);
     if (rc == RC_OK)
         rc = take_object(policy, json, len, err);
+    if (rc == RC_OK)
+        rc = check_fields(policy, err);
     if (rc != RC_OK)
         policy_done(policy);
     return rc;
@@ -505,6 +556,13 @@ enum fault_class policy_classify(const struct policy *policy, enum fault_source 
         if (rule_fits(&default_rules[i], source, code))
             return default_rules[i].fault;
     return otherwise;
+}
+
+int64_t policy_first_wait_ms(const struct policy *policy, uint64_t random_bits)
+{
+    uint64_t width = (uint64_t)(policy->first_wait_high_ms - policy->first_wait_low_ms) + 1;
+
+    return policy->first_wait_low_ms + (int64_t)(random_bits % width);
 }
 
 static struct decision decide_exhausted(int64_t attempts, const char *why)

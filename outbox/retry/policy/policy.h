@@ -40,6 +40,9 @@ enum policy_exhausted {
 
 struct policy {
     struct wait wait;
+    /* No first attempt before the task is so old: a random time of this range; 0 and 0: at once. */
+    int64_t first_wait_low_ms;
+    int64_t first_wait_high_ms;
     int64_t attempts_max; /* 0: no end */
     int64_t age_ms_max;   /* since the task was made; 0: no end */
     enum policy_exhausted exhausted;
@@ -77,6 +80,10 @@ void policy_done(struct policy *policy);
  * the class that the caller proposes. */
 enum fault_class policy_classify(const struct policy *policy, enum fault_source source, int code,
                                  enum fault_class otherwise);
+
+/* Draws how old a task must be before its first attempt, in ms; 0 without a first wait. Below the
+ * deadline, if there is one. */
+int64_t policy_first_wait_ms(const struct policy *policy, uint64_t random_bits);
 
 /* An attempt as the decision after it needs it. */
 struct policy_attempt {

@@ -474,6 +474,7 @@ static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
         .shard = (unsigned)db_column_i64(row, 16),
         .scene_version = db_column_i64(row, 17),
         .traceparent = row->columns[18],
+        .waited = db_column_i64(row, 19) != 0,
     };
 
     (void)err;
@@ -495,7 +496,7 @@ static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ct
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
               "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, "
-              "t.shard, " STORE_SCENE_VERSION ", t.traceparent FROM JSON_TABLE('[");
+              "t.shard, " STORE_SCENE_VERSION ", t.traceparent, t.waited FROM JSON_TABLE('[");
     for (size_t i = 0; i < claim->taken; i++)
         buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
                   (long long)claim->taken_epochs[i]);

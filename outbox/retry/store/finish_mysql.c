@@ -399,7 +399,8 @@ static enum rc update_again(struct store *store, const struct change *const *cha
     return update_tasks(
         store, changes, count,
         "t.state = 0, t.next_at = UTC_TIMESTAMP(3) + INTERVAL l.delay_us MICROSECOND, "
-        "t.exhausts_at = UTC_TIMESTAMP(3) + INTERVAL l.exhausts_us MICROSECOND, " FAILED,
+        "t.waited = 1, t.exhausts_at = UTC_TIMESTAMP(3) + INTERVAL l.exhausts_us "
+        "MICROSECOND, " FAILED,
         err);
 }
 

@@ -19,8 +19,9 @@
     "parent_id, step, step_result, created_at, updated_at"
 
 /* Back to the beginning, as if nothing had failed. */
-#define FRESH                                                                            \
-    "state = 0, attempts = 0, next_at = UTC_TIMESTAMP(3), age_from = UTC_TIMESTAMP(3), " \
+#define FRESH                                                                      \
+    "state = 0, attempts = 0, waited = 1, next_at = UTC_TIMESTAMP(3), age_from = " \
+    "UTC_TIMESTAMP(3), "                                                           \
     "exhausts_at = NULL, owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
 
 /* One action under its locks: each result has the state of its task, or that there is no such
@@ -134,10 +135,11 @@ static enum rc reset_task(struct action_run *action_run, size_t index, struct er
 static enum rc hasten_task(struct action_run *action_run, size_t index, struct err *err)
 {
     buf_reset(&action_run->sql);
-    buf_print(&action_run->sql,
-              "UPDATE retry_task SET next_at = LEAST(next_at, UTC_TIMESTAMP(3)) WHERE id = "
-              "%" PRId64,
-              action_run->results[index].id);
+    buf_print(
+        &action_run->sql,
+        "UPDATE retry_task SET next_at = LEAST(next_at, UTC_TIMESTAMP(3)), waited = 1 WHERE id = "
+        "%" PRId64,
+        action_run->results[index].id);
     return run_sql(action_run, NULL, err);
 }
 
@@ -384,13 +386,15 @@ static enum rc requeue_ended(struct action_run *action_run, struct task_admin_re
     enum rc rc;
 
     buf_reset(&action_run->sql);
-    buf_text_put(&action_run->sql, "INSERT INTO retry_task (" WHAT_IT_DOES
-                                   ", parent_id, step, step_result) SELECT " NAMES_OF_IT ", ");
+    buf_text_put(&action_run->sql,
+                 "INSERT INTO retry_task (" WHAT_IT_DOES
+                 ", waited, parent_id, step, step_result) SELECT " NAMES_OF_IT ", ");
     put_content(action_run);
-    buf_print(&action_run->sql,
-              ", params_type, traceparent, origin, id, step, step_result FROM retry_task_history "
-              "WHERE id = %" PRId64 " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)",
-              result->id);
+    buf_print(
+        &action_run->sql,
+        ", params_type, traceparent, origin, 1, id, step, step_result FROM retry_task_history "
+        "WHERE id = %" PRId64 " ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(retry_task.id)",
+        result->id);
     rc = run_sql(action_run, &affected, err);
     if (rc != RC_OK)
         return rc;
