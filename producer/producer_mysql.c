@@ -614,7 +614,7 @@ static enum rc store_append_tasks(void *ctx, const struct retry_new_task *tasks,
     enum rc rc = db_begin(db, err);
 
     if (rc == RC_OK)
-        rc = retry_append(db, tasks, count, tickets, err);
+        rc = retry_append_once(db, tasks, count, tickets, err);
     if (rc == RC_OK)
         rc = db_commit(db, err);
     if (db_in_transaction(db))

@@ -77,8 +77,9 @@ static void put_old(const struct old_rows *rows, enum housekeep_kind kind, int64
 }
 
 /* Selects by age, oldest first, on the index of the time. Excludes the history of a task that still
- * has a row in retry_task, and the attempts at a task that exists or is in the history. The joins
- * read primary keys; with NOT EXISTS MariaDB may read the whole table first. */
+ * has a row in retry_task or whose idempotency key is still refused, and the attempts at a task
+ * that exists or is in the history. The joins read primary keys; with NOT EXISTS MariaDB may read
+ * the whole table first. */
 static void put_select_tasks(const struct old_rows *rows, enum housekeep_kind kind, int64_t days,
                              uint64_t max)
 {
@@ -94,7 +95,9 @@ static void put_select_tasks(const struct old_rows *rows, enum housekeep_kind ki
     buf_text_put(rows->sql, " WHERE o.");
     put_old(rows, kind, days);
     buf_print(rows->sql, " AND t.id IS NULL%s ORDER BY o.%s LIMIT %" PRIu64,
-              tasks ? "" : " AND h.id IS NULL", tables[kind].time, max);
+              tasks ? " AND COALESCE(o.dedup_until <= UTC_TIMESTAMP(3), TRUE)"
+                    : " AND h.id IS NULL",
+              tables[kind].time, max);
 }
 
 static void put_select(const struct old_rows *rows, enum housekeep_kind kind, int64_t days,

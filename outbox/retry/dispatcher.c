@@ -528,6 +528,11 @@ static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t
         writeback_add(&dispatcher->writeback, slot, now_ms);
         return false;
     }
+    if (slot->duplicate_of > 0) {
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(&dispatcher->writeback, slot, now_ms);
+        return false;
+    }
     if (must_wait_first(dispatcher, slot, now_ms)) {
         slot->waits_first = true;
         slot->attempt_result.end = ATTEMPT_CUT;

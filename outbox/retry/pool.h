@@ -56,13 +56,14 @@ struct slot {
     struct attempt_result attempt_result;
     struct buf result;
     int64_t took_ms;
-    bool tried;         /* the handler was run */
-    bool paid;          /* its claim took a token of its scene's rate */
-    bool stale;         /* its scene has changed since this process read it */
-    bool waited;        /* struct task_row; first_wait does not concern it */
-    bool waits_first;   /* it is put off for first_wait of its scene, */
-    int64_t first_ms;   /* to this time of the database's clock, since 1970 */
-    int64_t expires_ms; /* by our own clock: from then on it is not begun; INT64_MAX: never */
+    bool tried;           /* the handler was run */
+    bool paid;            /* its claim took a token of its scene's rate */
+    bool stale;           /* its scene has changed since this process read it */
+    bool waited;          /* struct task_row; first_wait does not concern it */
+    bool waits_first;     /* it is put off for first_wait of its scene, */
+    int64_t duplicate_of; /* struct task_row; 0: it is none */
+    int64_t first_ms;     /* to this time of the database's clock, since 1970 */
+    int64_t expires_ms;   /* by our own clock: from then on it is not begun; INT64_MAX: never */
 
     /* The dispatcher's. */
     struct kind *kind;

@@ -61,10 +61,14 @@ struct retry_new_task {
     int64_t parent_id;       /* 0: none */
 };
 
+#define RETRY_OUTCOME_SIZE 17
+
 /* The active task for the appended one. */
 struct retry_ticket {
     int64_t id;
-    bool existed; /* one with this group, scene and idempotency key was active before */
+    bool existed; /* one with this group, scene and idempotency key was active before, */
+    char
+        outcome[RETRY_OUTCOME_SIZE]; /* or has ended so, and the key is still refused; "": active */
 };
 
 /* Appends the tasks of an application in their order; tickets (count of them, or NULL) get their
@@ -75,8 +79,13 @@ struct retry_ticket {
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
                      struct retry_ticket *tickets, struct err *err);
 
-/* The same for a role's own tasks, in its own groups: the role's account may write
- * retry_task.origin, an application's account may not. */
+/* The same for an account that may read the history: a task whose idempotency key is still refused
+ * (dedup of its scene) is not appended, and its ticket is the ended task. */
+enum rc retry_append_once(struct db *db, const struct retry_new_task *tasks, size_t count,
+                          struct retry_ticket *tickets, struct err *err);
+
+/* The same as retry_append() for a role's own tasks, in its own groups: the role's account may
+ * write retry_task.origin, an application's account may not. */
 enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
                          size_t count, struct retry_ticket *tickets, struct err *err);
 

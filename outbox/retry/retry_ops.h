@@ -55,18 +55,21 @@ struct task_row {
     const void *step_result;
     size_t step_result_len;
     int64_t scene_version; /* of its scene's row when the task was claimed; 0: it has no row */
+    int64_t duplicate_of; /* an ended task whose idempotency key was still refused when this one was
+                           * made; 0: none. Only of a task that has not waited */
 };
 
 /* What becomes of a task after an attempt. An exhausting end (task_end_exhausts()) is written only
  * while the scene has the version of the update. */
 enum task_end {
-    TASK_END_DONE,  /* deleted, or moved into the history with `keep`; its key continues */
-    TASK_END_AGAIN, /* waiting again, delay_ms from now; it has waited then */
-    TASK_END_STEP,  /* the same at once, with step + 1 and step_result */
-    TASK_END_BACK,  /* waiting again as it was: nothing was tried */
-    TASK_END_BLOCK, /* exhausted: blocked */
-    TASK_END_PARK,  /* exhausted: moved into the history, and a parked row replaces it */
-    TASK_END_SKIP,  /* exhausted: moved into the history; its key continues */
+    TASK_END_DONE,      /* deleted, or moved into the history with `keep`; its key continues */
+    TASK_END_AGAIN,     /* waiting again, delay_ms from now; it has waited then */
+    TASK_END_STEP,      /* the same at once, with step + 1 and step_result */
+    TASK_END_BACK,      /* waiting again as it was: nothing was tried */
+    TASK_END_BLOCK,     /* exhausted: blocked */
+    TASK_END_PARK,      /* exhausted: moved into the history, and a parked row replaces it */
+    TASK_END_SKIP,      /* exhausted: moved into the history; its key continues */
+    TASK_END_DUPLICATE, /* the same as cancelled */
 };
 
 static inline bool task_end_exhausts(enum task_end end)
@@ -88,8 +91,11 @@ struct task_update {
     int64_t scene_version; /* as the claim read it */
     bool ordered;          /* it has an ordering key */
     enum task_end end;
-    bool keep;       /* of TASK_END_DONE */
-    int64_t keep_ms; /* for so long; 0: until housekeeping deletes it */
+    bool keep; /* of TASK_END_DONE */
+    int64_t
+        keep_ms; /* of this and TASK_END_DUPLICATE: for so long; 0: until housekeeping deletes it */
+    int64_t dedup_ms; /* of an end that moves it into the history: for so long its idempotency key
+                       * is refused; 0: it is free */
     int64_t attempts;
     int64_t delay_ms;
     int64_t exhausts_in_ms;   /* of TASK_END_AGAIN: until it is exhausted if no attempt succeeds;

@@ -149,6 +149,7 @@ static void fill_facts(struct slot *slot, const struct task_row *row, struct kin
     slot->paid = false;
     slot->waited = has_waited(row);
     slot->waits_first = false;
+    slot->duplicate_of = row->duplicate_of;
     slot->scene_version = row->scene_version;
     slot->stale = row->scene_version != kind->scene->version;
     slot->took_ms = 0;

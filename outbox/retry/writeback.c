@@ -158,10 +158,22 @@ static void put_reason(struct slot *slot, enum fault_class fault, const char *wh
     slot->update.reason_class = fault_class_name(fault);
 }
 
-/* A time keeps the tasks of clients only: the API shows no others. */
+/* How long the idempotency key of the task is refused after its end. The tasks of roles are not
+ * compared: after a fail-over a table may give another event a number again. */
+static int64_t dedup_ms(const struct slot *slot)
+{
+    return slot->kind->origin == OWNER_CLIENT ? slot->kind->scene->policy.dedup_ms : 0;
+}
+
+/* A time keeps the tasks of clients only: the API shows no others. A task stays while its
+ * idempotency key is refused. */
 static void keep_done(struct slot *slot)
 {
     int64_t keep_ms = slot->kind->scene->policy.keep_done_ms;
+
+    slot->update.dedup_ms = dedup_ms(slot);
+    if (keep_ms < slot->update.dedup_ms)
+        keep_ms = slot->update.dedup_ms;
 
     slot->update.keep =
         keep_ms == POLICY_KEEP || (keep_ms > 0 && slot->kind->origin == OWNER_CLIENT);
@@ -230,6 +242,7 @@ static void end_exhausted(struct slot *slot, const char *why)
     /* The class is a column of its own. */
     put_reason(slot, fault, strcmp(why, fault_class_name(fault)) == 0 ? "" : why);
     slot->update.end = choose_exhausted_end(slot);
+    slot->update.dedup_ms = slot->update.end == TASK_END_BLOCK ? 0 : dedup_ms(slot);
     put_callback(slot, &slot->kind->scene->policy.on_exhausted, "exhausted");
 }
 
@@ -248,6 +261,25 @@ static void put_task_off(struct slot *slot, int64_t now_ms)
              slot->destination->name, slot->destination->why);
     update->reason = slot->reason;
     metric_add(&retry_put_off, 1);
+}
+
+/* Only a plain INSERT makes such a task: the API answers with the ended one. Invariant Q4: no
+ * attempt is counted. */
+static void end_duplicate(struct slot *slot)
+{
+    struct task_update *update = &slot->update;
+
+    update->end = TASK_END_DUPLICATE;
+    update->outcome = NULL;
+    keep_done(slot);
+    update->dedup_ms = 0;
+    update->reason_class = fault_class_name(FAULT_CLASS_REFUSED);
+    snprintf(slot->reason, sizeof(slot->reason),
+             "duplicate: task %" PRId64
+             " had the same idempotency key and ended less than dedup of "
+             "the scene before",
+             slot->duplicate_of);
+    update->reason = slot->reason;
 }
 
 /* Invariant Q4: no attempt is counted. */
@@ -269,6 +301,10 @@ static void give_task_back(struct writeback *writeback, struct slot *slot, int64
     if (slot->tried)
         return;
     return_token(slot);
+    if (slot->duplicate_of > 0 && slot->handler) {
+        end_duplicate(slot);
+        return;
+    }
     if (slot->waits_first) {
         wait_first(slot, now_ms);
         return;
@@ -384,6 +420,7 @@ static bool makes_due(const struct task_update *update)
         return true;
     case TASK_END_DONE:
     case TASK_END_SKIP:
+    case TASK_END_DUPLICATE:
         return update->ordered;
     case TASK_END_AGAIN:
     case TASK_END_BACK:
@@ -403,6 +440,7 @@ static void keep_outdated(struct writeback *writeback, struct slot *slot)
     update->end = update->outcome ? TASK_END_AGAIN : TASK_END_BACK;
     update->delay_ms = 0;
     update->callback_scene = NULL;
+    update->dedup_ms = 0;
     update->reason = slot->attempt_result.err.text;
     slot->kind->scene->stale = true;
     writeback->slots->stale_scene = true;
@@ -467,6 +505,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
     update->step_result = NULL;
     update->step_result_len = 0;
     update->callback_scene = NULL;
+    update->dedup_ms = 0;
     pool_call_worked(writeback->calls, POOL_FINISH, now_ms);
 }
 

@@ -403,7 +403,10 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct req
         }
         buf_text_put(out, "{\"id\":");
         buf_i64(out, item->ticket.id);
-        buf_text_put(out, item->ticket.existed ? ",\"existed\":true}" : ",\"existed\":false}");
+        buf_text_put(out, item->ticket.existed ? ",\"existed\":true" : ",\"existed\":false");
+        if (item->ticket.outcome[0])
+            buf_print(out, ",\"outcome\":\"%s\"", item->ticket.outcome);
+        buf_char(out, '}');
     }
     if (tasks->array)
         buf_char(out, ']');

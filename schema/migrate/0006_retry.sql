@@ -146,11 +146,14 @@ CREATE TABLE retry_task_history (
     ended_at        DATETIME(3)  NOT NULL,
     requeued_as     BIGINT       NULL COMMENT 'the task that a person made of it',
     keep_until      DATETIME(3)  NULL COMMENT 'a retry process deletes it then; NULL: housekeeping does',
+    dedup_hash      BINARY(32)   NULL COMMENT 'task_hash of the task, which is refused until dedup_until; NULL: it is not',
+    dedup_until     DATETIME(3)  NULL,
     PRIMARY KEY (id),
     KEY ix_retry_task_history_ended (ended_at),
     KEY ix_retry_task_history_biz (biz_no, id),
     KEY ix_retry_task_history_scene (task_group, scene, id),
-    KEY ix_retry_task_history_keep (keep_until)
+    KEY ix_retry_task_history_keep (keep_until),
+    KEY ix_retry_task_history_dedup (dedup_hash, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'tasks that came to an end and are worth keeping';
 
 CREATE TABLE retry_attempt (

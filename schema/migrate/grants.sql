@@ -112,7 +112,7 @@ GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_hous
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_housekeep'@'%';
-GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
+GRANT SELECT (id, ended_at, dedup_until), DELETE ON outbox_side.retry_task_history TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_housekeep'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_housekeep'@'%';
 GRANT SELECT (item_id, changed_at), DELETE ON sink_side.recommended_change TO 'tallybox_housekeep'@'%';
@@ -244,7 +244,7 @@ GRANT SELECT, DELETE ON sink_side.consumer_progress TO 'tallybox_run'@'%';
 GRANT SELECT (id, created_at), DELETE ON sink_side.dead_record TO 'tallybox_run'@'%';
 GRANT SELECT (id, decided_at), DELETE ON sink_side.dead_history TO 'tallybox_run'@'%';
 GRANT SELECT (id) ON outbox_side.retry_task TO 'tallybox_run'@'%';
-GRANT SELECT (id, ended_at), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
+GRANT SELECT (id, ended_at, dedup_until), DELETE ON outbox_side.retry_task_history TO 'tallybox_run'@'%';
 GRANT SELECT (id, task_id, attempted_at), DELETE ON outbox_side.retry_attempt TO 'tallybox_run'@'%';
 GRANT SELECT (id, acted_at), DELETE ON outbox_side.retry_audit TO 'tallybox_run'@'%';
 GRANT SELECT (item_id, changed_at), DELETE ON sink_side.recommended_change TO 'tallybox_run'@'%';

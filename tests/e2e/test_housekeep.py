@@ -499,6 +499,14 @@ class OldRows(HousekeepCase):
             [active] * 2 + [parked] * 2 + [young] * 2 + [left] * 2)
         again = self.once(retry_history_days=0)["deleted"]
         self.assertEqual((again["retry_task_history"], again["retry_attempt"]), (0, 0))
+        # A task whose idempotency key is still refused stays for as long.
+        self.stack.sql("DELETE FROM retry_task_history")
+        history(young, 91)
+        history(left, 91)
+        self.stack.sql("UPDATE retry_task_history SET dedup_until = UTC_TIMESTAMP(3) + INTERVAL "
+                       "IF(id = %s, 1, -1) HOUR", [young])
+        self.assertEqual(self.once()["deleted"]["retry_task_history"], 1)
+        self.assertEqual(self.stack.sql("SELECT id FROM retry_task_history"), [(young,)])
 
 
 class Waits(HousekeepCase):

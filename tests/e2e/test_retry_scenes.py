@@ -114,6 +114,52 @@ class FirstWait(SceneCase):
         self.assertIn("shorter than the deadline", refused.stderr)
 
 
+class Dedup(SceneCase):
+    """A scene whose tasks refuse their idempotency key for some time after their end."""
+
+    def insert(self, key, **more):
+        columns = {"scene": "mail", "handler": "exec", "options": self.options,
+                   "idempotency_key": key, **more}
+        self.stack.sql(f"INSERT INTO retry_task ({', '.join(columns)}) VALUES "
+                       f"({', '.join(['%s'] * len(columns))})", list(columns.values()))
+        return self.stack.number("SELECT MAX(id) FROM retry_task WHERE idempotency_key = %s", [key])
+
+    def wait_ended(self, task):
+        return suite.wait_for(f"task {task} to end", lambda: self.stack.sql(
+            "SELECT outcome, attempts, reason FROM retry_task_history WHERE id = %s", [task]))[0]
+
+    def test_a_plain_insert_of_an_ended_task_ends_as_its_duplicate(self):
+        self.retry("scene", "set", "mail", "--policy", json.dumps(
+            {"dedup": "1h", "keep_done": "1m", "attempts": 1, "exhausted": "skip"}))
+        works = self.stack.folder / "works"
+        works.write_text("#!/bin/sh\nexit 0\n")
+        works.chmod(0o755)
+        self.start("retry", sets={"retry.exec_programs":
+                                  f"{self.sets['retry.exec_programs']},{works}"})
+        exhausted = self.insert("bad", ordering_key="k")
+        self.assertEqual(self.wait_ended(exhausted)[:2], ("exhausted", 1))
+        done = self.insert("good", ordering_key="k", options=json.dumps({"program": str(works)}))
+        self.assertEqual(self.wait_ended(done)[0], "done")
+        self.assertEqual(self.stack.sql(
+            "SELECT id, TIMESTAMPDIFF(SECOND, ended_at, dedup_until) BETWEEN 3590 AND 3610, "
+            "keep_until >= dedup_until FROM retry_task_history ORDER BY id"),
+            [(exhausted, 1, None), (done, 1, 1)])
+        for key, ended in (("bad", exhausted), ("good", done)):
+            again = self.insert(key, ordering_key="k")
+            outcome, attempts, reason = self.wait_ended(again)
+            self.assertEqual((outcome, attempts), ("cancelled", 0))
+            self.assertIn(f"duplicate: task {ended} had the same idempotency key", reason)
+        # Another key of the same ordering key continues, and an operator may try a task again.
+        self.assertEqual(self.wait_ended(self.insert("new", ordering_key="k"))[0], "exhausted")
+        self.retry("requeue", exhausted, "--options", json.dumps({"program": str(works)}))
+        requeued = self.stack.number("SELECT requeued_as FROM retry_task_history WHERE id = %s",
+                                     [exhausted])
+        self.assertEqual(self.wait_ended(requeued)[0], "done")
+        # When the time has passed, the key is free.
+        self.stack.sql("UPDATE retry_task_history SET dedup_until = UTC_TIMESTAMP(3)")
+        self.assertEqual(self.wait_ended(self.insert("good"))[:2], ("exhausted", 1))
+
+
 class Versions(SceneCase):
     """Every version of a scene is kept, and may be stored again."""
 

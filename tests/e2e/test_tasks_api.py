@@ -77,6 +77,31 @@ class Submitting(TasksCase):
         self.assertEqual(rows, [("default", "mail", "kafka", "k", "one", "B-1",
                                  json.dumps(OPTIONS), b'{"to": "a"}', "application/json", 0, 1)])
 
+    def test_a_task_that_has_ended_is_answered_while_its_key_is_refused(self):
+        first = self.give(idempotencyKey="one")
+        columns = ("id, task_group, scene, handler, idempotency_key, options, params, params_type, "
+                   "state, attempts, next_at, reason_class, reason, owner, epoch, step, created_at, "
+                   "updated_at")
+        self.stack.sql(
+            f"INSERT INTO retry_task_history ({columns}, outcome, ended_at, dedup_hash, dedup_until) "
+            f"SELECT {columns}, 'done', UTC_TIMESTAMP(3), task_hash, UTC_TIMESTAMP(3) + INTERVAL 1 "
+            "HOUR FROM retry_task")
+        self.stack.sql("DELETE FROM retry_task")
+        ended = {"id": first["id"], "existed": True, "outcome": "done"}
+        self.assertEqual(self.give(200, idempotencyKey="one"), ended)
+        many = json.loads(self.post([{**GOOD, "idempotencyKey": key} for key in ("one", "two", "one")],
+                                    200).body)
+        self.assertEqual([many[0], many[2]], [ended, ended])
+        self.assertFalse(many[1]["existed"])
+        self.assertFalse(self.give(idempotencyKey="one", scene="other")["existed"])
+        self.assertEqual(self.count(), 2)
+        self.stack.sql("UPDATE retry_task_history SET dedup_until = UTC_TIMESTAMP(3)")
+        again = self.give(idempotencyKey="one")
+        self.assertFalse(again["existed"])
+        # The active task comes before the ended one.
+        self.stack.sql("UPDATE retry_task_history SET dedup_until = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR")
+        self.assertEqual(self.give(200, idempotencyKey="one"), {"id": again["id"], "existed": True})
+
     def test_the_same_task_without_a_key_is_one(self):
         self.assertEqual(self.give()["id"], self.give(200)["id"])
         self.give(params=1)

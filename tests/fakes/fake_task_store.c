@@ -492,6 +492,7 @@ static void write_update(struct fake_task_store *fake, struct fake_task *task,
     now->snoozed_rows += update->outcome && strcmp(update->outcome, "snoozed") == 0;
     if (update->end != TASK_END_BACK)
         now->attempts = update->attempts;
+    now->dedup_until_ms = update->dedup_ms > 0 ? now_ms + update->dedup_ms : 0;
     switch (update->end) {
     case TASK_END_DONE:
         now->keep_until_ms = update->keep_ms > 0 ? now_ms + update->keep_ms : 0;
@@ -519,6 +520,10 @@ static void write_update(struct fake_task_store *fake, struct fake_task *task,
         return;
     case TASK_END_SKIP:
         fake_task_end(fake->tables, &fake->session, task, FAKE_TASK_EXHAUSTED, true);
+        return;
+    case TASK_END_DUPLICATE:
+        now->keep_until_ms = update->keep_ms > 0 ? now_ms + update->keep_ms : 0;
+        fake_task_end(fake->tables, &fake->session, task, FAKE_TASK_DUPLICATE, true);
         return;
     }
 }

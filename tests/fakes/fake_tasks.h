@@ -13,7 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum fake_task_ended { FAKE_TASK_LIVE, FAKE_TASK_DONE, FAKE_TASK_EXHAUSTED, FAKE_TASK_CANCELLED };
+enum fake_task_ended {
+    FAKE_TASK_LIVE,
+    FAKE_TASK_DONE,
+    FAKE_TASK_EXHAUSTED,
+    FAKE_TASK_CANCELLED,
+    FAKE_TASK_DUPLICATE
+};
 
 /* A row as a transaction sees it. Times are those of the database's clock. */
 struct fake_task_version {
@@ -35,8 +41,10 @@ struct fake_task_version {
     enum fake_task_ended ended;
     bool kept;             /* in retry_task_history, */
     int64_t keep_until_ms; /* until this time; 0: until housekeeping deletes it */
-    int64_t failed_rows;   /* of retry_attempt for this step that count, */
-    int64_t snoozed_rows;  /* and that do not */
+    int64_t made_ms;
+    int64_t dedup_until_ms; /* its idempotency key is refused until then */
+    int64_t failed_rows;    /* of retry_attempt for this step that count, */
+    int64_t snoozed_rows;   /* and that do not */
 };
 
 struct fake_task {

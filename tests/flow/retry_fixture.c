@@ -38,6 +38,8 @@ const char *retry_fixture_outcome(const struct task *task)
 
     if (row->ended == FAKE_TASK_DONE)
         return row->kept ? "done" : "deleted";
+    if (row->ended == FAKE_TASK_DUPLICATE)
+        return "duplicate";
     return row->ended == FAKE_TASK_EXHAUSTED || row->state == TASK_PARKED ? "exhausted" : "";
 }
 
@@ -125,6 +127,7 @@ static void show_task(void *ctx, const struct fake_task *base, struct task_row *
     (void)ctx;
     row->ordering_key = base->key > 0 ? task->key : NULL;
     row->task_hash = "00ff";
+    row->duplicate_of = task->duplicate_of;
     row->options = task->options[0] ? task->options : NULL;
     row->options_len = strlen(task->options);
     row->params = "{}";

@@ -33,6 +33,7 @@ struct task {
     char reason[TASK_REASON_SIZE];
     char reason_class[32];
     char callback[512];
+    int64_t duplicate_of; /* struct task_row */
     size_t claims;
     size_t finishes;
 

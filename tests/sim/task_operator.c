@@ -26,6 +26,7 @@ static enum rc cancel_task(struct operator_process *person, struct sim_task *tas
     struct task_tables *tables = tasks_of(&person->link);
     const struct policy *policy = &tables->scenes[task->scene].policy;
 
+    task->base.now.dedup_until_ms = 0;
     fake_task_end(&tables->fake, &person->session, &task->base, FAKE_TASK_CANCELLED, true);
     if (!policy->on_cancelled.scene[0] || tables->fake.faults.cancel_silent)
         return RC_OK;
@@ -50,6 +51,7 @@ static enum rc unpark(struct operator_process *person, struct sim_task *task, st
     task->base.now.kept = task->base.now.kept && !parked;
     task->base.now.state = TASK_WAITING;
     task->base.now.waited = task->hurried = true;
+    task->base.now.dedup_until_ms = 0;
     task->base.now.next_ms = task->base.now.age_from_ms = now_ms;
     write_task(person, task);
     return RC_OK;

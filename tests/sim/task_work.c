@@ -97,6 +97,18 @@ static void check_first_wait(const struct task_run *run)
                  (long long)task->base.id, (long long)age_ms);
 }
 
+/* While the key of an ended task is refused, no other task runs under it. */
+static void check_duplicate(const struct task_run *run)
+{
+    const struct sim *sim = run->proc->sim;
+    const struct sim_task *task = run->task;
+    int64_t ended = task->hurried ? 0 : task_duplicate_of(sim->tasks, task, false);
+
+    if (ended > 0 && sim->tasks->tasks[ended].base.old.dedup_until_ms > db_clock(sim->main_db))
+        sim_fail(run->proc->sim, STORY_ALL, "dedup: task %lld runs under the number of task %lld",
+                 (long long)task->base.id, (long long)ended);
+}
+
 /* The called system wants a task for later, and submits it with the headers of the call. */
 static void submit_from_attempt(const struct task_run *run)
 {
@@ -222,6 +234,7 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
     check_job(&run);
     check_rate(&run);
     check_first_wait(&run);
+    check_duplicate(&run);
     sim_tell(sim, proc->name, STORY_ALL, "runs task %lld, attempt %lld, step %lld", job->id,
              job->attempt, job->step);
     work(&run, attempt);

@@ -68,6 +68,9 @@ static void policy_make(struct sim *sim, char *json, size_t size)
     if (sim_chance(sim, 300))
         len += (size_t)snprintf(json + len, size - len, ", \"first_wait\": \"random %dms %dms\"",
                                 (int)sim_between(sim, 20, 120), (int)sim_between(sim, 120, 290));
+    if (sim_chance(sim, 300))
+        len += (size_t)snprintf(json + len, size - len, ", \"dedup\": \"%dms\"",
+                                (int)sim_between(sim, 100, 8000));
     if (sim_chance(sim, 500))
         len += (size_t)snprintf(json + len, size - len, ", \"no_retry\": false");
     if (sim_chance(sim, 300))
@@ -379,6 +382,18 @@ static void class_make(const struct sim *sim, struct sim_task *task)
     class->shard = (unsigned)(key ? (uint64_t)key * 7 : task->number * 5) % TASK_SHARDS;
 }
 
+int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task, bool kept)
+{
+    for (int64_t id = 1; id < tables->fake.id_next; id++) {
+        const struct sim_task *other = &tables->tasks[id];
+
+        if (other != task && other->number == task->number && (other->base.old.kept || !kept) &&
+            other->base.old.dedup_until_ms > task->base.old.made_ms)
+            return id;
+    }
+    return 0;
+}
+
 enum rc task_insert(struct link *link, const struct task_new *new_task, struct sim_task **task,
                     struct err *err)
 {
@@ -414,7 +429,7 @@ enum rc task_insert(struct link *link, const struct task_new *new_task, struct s
         return rc;
     one->base.now.found = true;
     one->base.now.next_ms = now_ms + new_task->delay_ms;
-    one->base.now.age_from_ms = now_ms;
+    one->base.now.age_from_ms = one->base.now.made_ms = now_ms;
     fake_task_write(&tables->fake, &session, &one->base);
     *task = one;
     return RC_OK;

@@ -43,7 +43,7 @@ struct sim_task {
 
 struct sim_scene_row {
     char name[TASK_NAME_SIZE];
-    char json[704];
+    char json[768];
     bool found;
     bool paused;
     int64_t paused_ms;     /* since when */
@@ -105,6 +105,10 @@ const char *task_scene_handler(int scene);
 struct sim_task *sim_task_of(struct task_tables *tables, const struct fake_task *task);
 void task_key_text(const struct fake_task *task, char text[32]);
 void task_idempotency_text(const struct sim_task *task, char text[48]);
+
+/* An ended task whose number was still refused when the task was made, and which is kept in the
+ * history if `kept` says so; 0: none. */
+int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task, bool kept);
 
 /* Inside a transaction. */
 

@@ -150,7 +150,8 @@ static enum rc do_claim_expired(struct asked *asked, struct err *err)
 
 static enum task_end end_of(const char *word)
 {
-    static const char *const words[] = {"done", "again", "step", "back", "block", "park", "skip"};
+    static const char *const words[] = {"done",  "again", "step", "back",
+                                        "block", "park",  "skip", "duplicate"};
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (word && strcmp(word, words[i]) == 0)
@@ -169,6 +170,7 @@ static void read_update(const json_t *one, struct task_update *update)
         .end = end_of(text_of(one, "end")),
         .keep = flag_of(one, "keep"),
         .keep_ms = number_of(one, "keepMs"),
+        .dedup_ms = number_of(one, "dedupMs"),
         .attempts = number_of(one, "attempts"),
         .delay_ms = number_of(one, "delay"),
         .reason_class = text_of(one, "class") ? text_of(one, "class") : "",

@@ -33,6 +33,7 @@ static void an_empty_policy_is_the_default(void **state)
     assert_false(policy.stops[FAULT_CLASS_TRANSIENT]);
     assert_false(policy.stops[FAULT_CLASS_OURS]);
     assert_int_equal(policy.first_wait_high_ms, 0);
+    assert_int_equal(policy.dedup_ms, 0);
     assert_int_equal(policy_first_wait_ms(&policy, 12345), 0);
     assert_int_equal(policy.keep_done_ms, 3600000);
     assert_int_equal(policy.rate_per_s, 0);
@@ -50,7 +51,8 @@ static void every_field_may_be_set(void **state)
     struct policy policy =
         policy_of("{\"wait\": \"exponential 1s 10m\", \"attempts\": 9, \"deadline\": \"7d\","
                   " \"stop\": [\"ours\"], \"exhausted\": \"park\", \"keep_done\": true,"
-                  " \"first_wait\": \"random 1m\", \"rate\": \"10/s burst 20\", \"max_pending\": "
+                  " \"first_wait\": \"random 1m\", \"dedup\": \"1d\", \"rate\": \"10/s burst 20\", "
+                  "\"max_pending\": "
                   "1000, \"threads\": 3, "
                   "\"no_retry\": false, \"lease\": \"2m\","
                   " \"on_done\": {\"scene\": \"mail\", \"handler\": \"http\"},"
@@ -66,6 +68,7 @@ static void every_field_may_be_set(void **state)
     assert_int_equal(policy.exhausted, POLICY_PARK);
     assert_true(policy.keep_done_ms == POLICY_KEEP);
     assert_int_equal(policy.first_wait_high_ms, 60000);
+    assert_int_equal(policy.dedup_ms, 86400000);
     assert_int_equal(policy.rate_per_s, 10);
     assert_int_equal(policy.rate_burst, 20);
     assert_int_equal(policy.pending_max, 1000);
@@ -166,6 +169,7 @@ static void a_wrong_value_is_named(void **state)
         {"{\"first_wait\": \"10s 60s\"}", "policy field \"first_wait\": \"30s\""},
         {"{\"first_wait\": \"random 60s\", \"deadline\": \"1m\"}",
          "policy field \"first_wait\": it must be shorter than the deadline"},
+        {"{\"dedup\": true}", "policy field \"dedup\": a time like"},
         {"{\"keep_done\": 1}", "policy field \"keep_done\": a time like"},
         {"{\"rate\": \"0/s\"}", "policy field \"rate\""},
         {"{\"rate\": \"5/s per\"}", "policy field \"rate\""},

@@ -244,6 +244,13 @@ static enum rc stop_field(struct policy *policy, const json_t *value, struct err
     return RC_OK;
 }
 
+static enum rc dedup_field(struct policy *policy, const json_t *value, struct err *err)
+{
+    if (json_is_string(value) && json_string_length(value) == 0)
+        return RC_OK;
+    return read_span(value, &policy->dedup_ms, err);
+}
+
 static enum rc keep_done_field(struct policy *policy, const json_t *value, struct err *err)
 {
     if (json_is_boolean(value)) {
@@ -384,6 +391,9 @@ const struct policy_field policy_fields[] = {
     {"exhausted", "\"block\"",
      "What an exhausted task means for its key: block (it waits for an operator), park (the later "
      "ones are parked) or skip (they run)."},
+    {"dedup", "\"\"",
+     "How long the idempotency key of a client's task is refused after the task is done or "
+     "exhausted; empty: it is free again at once. The history keeps the task for as long."},
     {"keep_done", "\"1h\"",
      "How long done tasks of clients stay in the history, where the API finds them; false: not at "
      "all; true: every done task, until housekeeping deletes it."},
@@ -407,10 +417,10 @@ const size_t policy_fields_count = sizeof(policy_fields) / sizeof(policy_fields[
 
 /* In the order of policy_fields. */
 static const field_parse parsers[] = {
-    wait_field,    first_wait_field,   attempts_field,     deadline_field,
-    stop_field,    exhausted_field,    keep_done_field,    rate_field,
-    pending_field, threads_field,      lease_field,        no_retry_field,
-    on_done_field, on_exhausted_field, on_cancelled_field, rules_field,
+    wait_field,         first_wait_field, attempts_field,  deadline_field, stop_field,
+    exhausted_field,    dedup_field,      keep_done_field, rate_field,     pending_field,
+    threads_field,      lease_field,      no_retry_field,  on_done_field,  on_exhausted_field,
+    on_cancelled_field, rules_field,
 };
 
 _Static_assert(sizeof(parsers) / sizeof(parsers[0]) ==

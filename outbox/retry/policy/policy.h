@@ -46,7 +46,9 @@ struct policy {
     int64_t attempts_max; /* 0: no end */
     int64_t age_ms_max;   /* since the task was made; 0: no end */
     enum policy_exhausted exhausted;
-    bool stops[3];        /* by fault_class: a failure of this class is the last one */
+    bool stops[3]; /* by fault_class: a failure of this class is the last one */
+    int64_t
+        dedup_ms; /* after its end a task's idempotency key is refused for so long; 0: it is not */
     int64_t keep_done_ms; /* done tasks stay in the history; 0: they are deleted */
     int64_t rate_per_s;
     int64_t rate_burst;

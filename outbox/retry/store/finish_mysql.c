@@ -196,17 +196,27 @@ static void put_exhausts_us(struct buf *json, const struct task_update *update)
         buf_i64(json, update->exhausts_in_ms * 1000);
 }
 
-/* Appends how long a done task is kept, or null. */
+/* Appends how long a done task or a duplicate is kept, or null. */
 static void put_keep_us(struct buf *json, const struct task_update *update)
 {
-    if (update->end != TASK_END_DONE || update->keep_ms <= 0 || update->keep_ms > DELAY_MS_MAX)
+    if ((update->end != TASK_END_DONE && update->end != TASK_END_DUPLICATE) ||
+        update->keep_ms <= 0 || update->keep_ms > DELAY_MS_MAX)
         buf_text_put(json, "null");
     else
         buf_i64(json, update->keep_ms * 1000);
 }
 
-/* The updates as a table l of id, attempts, delay_us, exhausts_us, keep_us, reason_class and
- * reason, joined with the tasks t by their ids. */
+/* Appends how long its idempotency key is refused, or null. */
+static void put_dedup_us(struct buf *json, const struct task_update *update)
+{
+    if (update->dedup_ms <= 0 || update->dedup_ms > DELAY_MS_MAX)
+        buf_text_put(json, "null");
+    else
+        buf_i64(json, update->dedup_ms * 1000);
+}
+
+/* The updates as a table l of id, attempts, delay_us, exhausts_us, keep_us, dedup_us, reason_class
+ * and reason, joined with the tasks t by their ids. */
 static void put_join(struct store *store, const struct change *const *changes, size_t count)
 {
     struct buf *json = &store->json;
@@ -221,6 +231,8 @@ static void put_join(struct store *store, const struct change *const *changes, s
         buf_char(json, ',');
         put_keep_us(json, update);
         buf_char(json, ',');
+        put_dedup_us(json, update);
+        buf_char(json, ',');
         put_json(json, update->reason_class ? update->reason_class : "", 32);
         buf_char(json, ',');
         put_json(json, update->reason ? update->reason : "", REASON_BYTES_MAX);
@@ -233,9 +245,9 @@ static void put_join(struct store *store, const struct change *const *changes, s
     store_put(store,
               ", '$[*]' COLUMNS (id BIGINT PATH '$[0]', attempts INT PATH '$[1]', "
               "delay_us BIGINT PATH '$[2]', exhausts_us BIGINT PATH '$[3]', "
-              "keep_us BIGINT PATH '$[4]', "
-              "reason_class VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$[5]', "
-              "reason VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$[6]')) AS l "
+              "keep_us BIGINT PATH '$[4]', dedup_us BIGINT PATH '$[5]', "
+              "reason_class VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin PATH '$[6]', "
+              "reason VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$[7]')) AS l "
               "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) ON t.id = l.id");
 }
 
@@ -334,14 +346,17 @@ static enum rc insert_history(struct store *store, const struct change *const *c
         "idempotency_key, biz_no, options, params, params_type, traceparent, state, attempts, "
         "next_at, "
         "reason_class, reason, owner, epoch, lease_until, parent_id, step, step_result, "
-        "origin, created_at, updated_at, keep_until, outcome, ended_at) SELECT t.id, t.task_group, "
+        "origin, created_at, updated_at, keep_until, dedup_until, dedup_hash, outcome, ended_at) "
+        "SELECT t.id, t.task_group, "
         "t.scene, "
         "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
         "t.params_type, t.traceparent, t.state, l.attempts, t.next_at, "
         "IF(l.reason_class = '', t.reason_class, l.reason_class), "
         "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
         "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), "
-        "UTC_TIMESTAMP(3) + INTERVAL l.keep_us MICROSECOND, ");
+        "UTC_TIMESTAMP(3) + INTERVAL l.keep_us MICROSECOND, "
+        "UTC_TIMESTAMP(3) + INTERVAL l.dedup_us MICROSECOND, "
+        "IF(l.dedup_us IS NULL, NULL, t.task_hash), ");
     store_put_text(store, outcome);
     store_put(store, ", UTC_TIMESTAMP(3) FROM ");
     put_join(store, changes, count);
@@ -351,6 +366,7 @@ static enum rc insert_history(struct store *store, const struct change *const *c
                      "reason_class = VALUES(reason_class), reason = VALUES(reason), "
                      "owner = VALUES(owner), epoch = VALUES(epoch), step = VALUES(step), "
                      "updated_at = VALUES(updated_at), keep_until = VALUES(keep_until), "
+                     "dedup_until = VALUES(dedup_until), dedup_hash = VALUES(dedup_hash), "
                      "outcome = VALUES(outcome), "
                      "ended_at = VALUES(ended_at)");
     return store_exec(store, NULL, err);
@@ -366,6 +382,12 @@ static enum rc insert_exhausted(struct store *store, const struct change *const 
                                 size_t count, struct err *err)
 {
     return insert_history(store, changes, count, "exhausted", err);
+}
+
+static enum rc insert_duplicates(struct store *store, const struct change *const *changes,
+                                 size_t count, struct err *err)
+{
+    return insert_history(store, changes, count, "cancelled", err);
 }
 
 static enum rc delete_tasks(struct store *store, const struct change *const *changes, size_t count,
@@ -530,9 +552,15 @@ static bool is_over(const struct change *change)
     return change->update->end == TASK_END_PARK || change->update->end == TASK_END_SKIP;
 }
 
+static bool is_duplicate(const struct change *change)
+{
+    return change->update->end == TASK_END_DUPLICATE;
+}
+
 static bool is_gone(const struct change *change)
 {
-    return change->update->end == TASK_END_DONE || change->update->end == TASK_END_SKIP;
+    return change->update->end == TASK_END_DONE || change->update->end == TASK_END_SKIP ||
+           is_duplicate(change);
 }
 
 static enum rc write_changes(struct store *store, struct err *err)
@@ -543,10 +571,10 @@ static enum rc write_changes(struct store *store, struct err *err)
     } steps[] = {
         {has_attempts, delete_attempts},  {has_attempt, insert_attempts},
         {has_callback, insert_callbacks}, {is_kept, insert_done},
-        {is_over, insert_exhausted},      {is_gone, delete_tasks},
-        {is_again, update_again},         {is_back, update_back},
-        {is_step, update_step},           {is_blocked, update_blocked},
-        {is_parked, update_parked},
+        {is_over, insert_exhausted},      {is_duplicate, insert_duplicates},
+        {is_gone, delete_tasks},          {is_again, update_again},
+        {is_back, update_back},           {is_step, update_step},
+        {is_blocked, update_blocked},     {is_parked, update_parked},
     };
     enum rc rc = RC_OK;
 

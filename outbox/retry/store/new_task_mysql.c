@@ -22,11 +22,13 @@ struct appended {
     size_t same;   /* the first task with this hash; itself where there is none */
     int64_t id;    /* 0: not there yet */
     bool existed;
+    char outcome[RETRY_OUTCOME_SIZE]; /* of an ended task; "": active */
 };
 
 struct append {
     struct db *db;
     enum retry_owner origin;
+    bool once; /* also if the task of a key has ended and the key is still refused */
     const struct retry_new_task *tasks;
     struct appended *list; /* in the order of the tasks */
     const struct appended **sorted;
@@ -66,16 +68,16 @@ static enum rc prepare_tasks(struct append *append, struct err *err)
     return RC_OK;
 }
 
-static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err)
+/* Returns the first task with the hash in this column, or NULL. */
+static struct appended *find_hash(const struct append *append, const struct db_row *row,
+                                  size_t column)
 {
-    struct append *append = ctx;
     struct appended like = {0};
     const struct appended *key = &like;
     const struct appended *const *found = NULL;
 
-    (void)err;
-    if (row->lengths[1] == NEW_TASK_HASH_BYTES)
-        memcpy(like.hash.bytes, row->columns[1], NEW_TASK_HASH_BYTES);
+    if (row->lengths[column] == NEW_TASK_HASH_BYTES)
+        memcpy(like.hash.bytes, row->columns[column], NEW_TASK_HASH_BYTES);
     /* Of several tasks with one hash the first one counts. */
     for (size_t from = 0, to = append->count; from < to && !found;) {
         size_t middle = from + (to - from) / 2;
@@ -89,9 +91,43 @@ static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err
         else
             to = middle;
     }
-    if (found)
-        append->list[(*found)->same].id = db_column_i64(row, 0);
+    return found ? &append->list[(*found)->same] : NULL;
+}
+
+static enum rc found_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct appended *appended = find_hash(ctx, row, 1);
+
+    (void)err;
+    if (appended) {
+        appended->id = db_column_i64(row, 0);
+        appended->outcome[0] = '\0';
+    }
     return RC_OK;
+}
+
+static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct appended *appended = find_hash(ctx, row, 1);
+
+    (void)err;
+    if (appended && appended->id == 0 && row->lengths[2] < sizeof(appended->outcome)) {
+        appended->id = db_column_i64(row, 0);
+        memcpy(appended->outcome, row->columns[2], row->lengths[2]);
+    }
+    return RC_OK;
+}
+
+static void put_hashes(struct append *append, size_t from, size_t count)
+{
+    for (size_t i = from; i < from + count; i++) {
+        if (i > from)
+            buf_char(&append->sql, ',');
+        buf_text_put(&append->sql, "X'");
+        buf_hex(&append->sql, append->list[i].hash.bytes, NEW_TASK_HASH_BYTES);
+        buf_char(&append->sql, '\'');
+    }
+    buf_char(&append->sql, ')');
 }
 
 /* Finds the active tasks with the hashes of these tasks. Without `locking` the statement waits for
@@ -102,14 +138,7 @@ static enum rc find_active(struct append *append, size_t from, size_t count, con
     buf_reset(&append->sql);
     buf_text_put(&append->sql, "SELECT id, active_hash FROM retry_task FORCE INDEX "
                                "(uq_retry_task_active) WHERE active_hash IN (");
-    for (size_t i = from; i < from + count; i++) {
-        if (i > from)
-            buf_char(&append->sql, ',');
-        buf_text_put(&append->sql, "X'");
-        buf_hex(&append->sql, append->list[i].hash.bytes, NEW_TASK_HASH_BYTES);
-        buf_char(&append->sql, '\'');
-    }
-    buf_text_put(&append->sql, ")");
+    put_hashes(append, from, count);
     buf_text_put(&append->sql, locking);
     return db_query_buf(append->db, &append->sql, found_on_row, append, err);
 }
@@ -121,6 +150,24 @@ static enum rc find_all_active(struct append *append, struct err *err)
     for (size_t i = 0; i < append->count && rc == RC_OK; i += LOOK_TASKS)
         rc = find_active(append, i, append->count - i < LOOK_TASKS ? append->count - i : LOOK_TASKS,
                          "", err);
+    return rc;
+}
+
+/* Finds the ended tasks whose idempotency keys are still refused. A task that ends after this
+ * search is found when the new one is claimed. */
+static enum rc find_all_ended(struct append *append, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < append->count && rc == RC_OK; i += LOOK_TASKS) {
+        buf_reset(&append->sql);
+        buf_text_put(&append->sql,
+                     "SELECT id, dedup_hash, outcome FROM retry_task_history FORCE INDEX "
+                     "(ix_retry_task_history_dedup) WHERE dedup_hash IN (");
+        put_hashes(append, i, append->count - i < LOOK_TASKS ? append->count - i : LOOK_TASKS);
+        buf_text_put(&append->sql, " AND dedup_until > UTC_TIMESTAMP(3)");
+        rc = db_query_buf(append->db, &append->sql, ended_on_row, append, err);
+    }
     return rc;
 }
 
@@ -282,13 +329,16 @@ static void give_tickets(const struct append *append, struct retry_ticket *ticke
     for (size_t i = 0; i < append->count; i++) {
         tickets[i].id = append->list[append->list[i].same].id;
         tickets[i].existed = append->list[i].existed;
+        memcpy(tickets[i].outcome, append->list[append->list[i].same].outcome,
+               sizeof(tickets[i].outcome));
     }
 }
 
-enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
-                         size_t count, struct retry_ticket *tickets, struct err *err)
+static enum rc append_tasks(struct append append, struct retry_ticket *tickets, struct err *err)
 {
-    struct append append = {.db = db, .origin = origin, .tasks = tasks, .count = count};
+    struct db *db = append.db;
+    const struct retry_new_task *tasks = append.tasks;
+    size_t count = append.count;
     enum rc rc;
 
     if (count == 0)
@@ -300,10 +350,12 @@ enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct re
         goto out;
     }
     rc = prepare_tasks(&append, err);
-    if (rc == RC_OK && origin == OWNER_CLIENT)
+    if (rc == RC_OK && append.origin == OWNER_CLIENT)
         rc = retry_group_refuse_owned(db, tasks, count, err);
     if (rc == RC_OK)
         rc = find_all_active(&append, err);
+    if (rc == RC_OK && append.once)
+        rc = find_all_ended(&append, err);
     if (rc == RC_OK) {
         note_existing(&append);
         rc = insert_new_tasks(&append, err);
@@ -317,6 +369,23 @@ out:
     free(append.list);
     buf_done(&append.sql);
     return rc;
+}
+
+enum rc retry_append_own(struct db *db, enum retry_owner origin, const struct retry_new_task *tasks,
+                         size_t count, struct retry_ticket *tickets, struct err *err)
+{
+    const struct append append = {.db = db, .origin = origin, .tasks = tasks, .count = count};
+
+    return append_tasks(append, tickets, err);
+}
+
+enum rc retry_append_once(struct db *db, const struct retry_new_task *tasks, size_t count,
+                          struct retry_ticket *tickets, struct err *err)
+{
+    const struct append append = {
+        .db = db, .origin = OWNER_CLIENT, .once = true, .tasks = tasks, .count = count};
+
+    return append_tasks(append, tickets, err);
 }
 
 enum rc retry_append(struct db *db, const struct retry_new_task *tasks, size_t count,
