@@ -364,7 +364,8 @@ static bool may_claim(const struct dispatcher *dispatcher, const struct dispatch
     const struct kind *kind = class->kind;
 
     return kind->handler &&
-           pool_holds(dispatcher->pool, kind->handler_at, class->class.shard, now_ms) &&
+           pool_holds(dispatcher->pool, kind->handler_at, kind_shard(kind, class->class.shard),
+                      now_ms) &&
            kind->group_decision != GROUP_CLOSED && !kind->scene->paused && !kind->scene->faulty &&
            !kind->scene->stale && now_ms >= kind->rest_until_ms;
 }

@@ -4,7 +4,6 @@
 #include "common/hash.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,40 +49,6 @@ static void init_shard(struct pool *pool, size_t handler, unsigned number, bool 
         return;
     atomic_init(&shard->epoch, 1);
     atomic_init(&shard->valid_until_ms, INT64_MAX);
-}
-
-/* Reads a number from 0 to TASK_SHARDS - 1 and moves *text past it. */
-static bool read_shard(const char **at, unsigned *shard)
-{
-    char *end;
-    unsigned long value;
-
-    if (!isdigit((unsigned char)**at))
-        return false;
-    value = strtoul(*at, &end, 10);
-    *at = end;
-    *shard = (unsigned)value;
-    return value < TASK_SHARDS;
-}
-
-static bool read_range(const char **at, unsigned *bits)
-{
-    unsigned from;
-    unsigned to;
-
-    if (!read_shard(at, &from))
-        return false;
-    to = from;
-    if (**at == '-') {
-        ++*at;
-        if (!read_shard(at, &to))
-            return false;
-    }
-    if (to < from)
-        return false;
-    for (unsigned shard = from; shard <= to; shard++)
-        *bits |= 1U << shard;
-    return true;
 }
 
 /* Fixed shards need no lease: the setting assigns them to processes. */
@@ -221,21 +186,8 @@ void pool_done(struct pool *pool)
 
 enum rc pool_parse_shards(unsigned *bits, const char *text, struct err *err)
 {
-    const char *at = text;
-
-    *bits = 0;
-    for (;;) {
-        while (*at == ' ')
-            at++;
-        if (!read_range(&at, bits))
-            break;
-        while (*at == ' ')
-            at++;
-        if (!*at)
-            return RC_OK;
-        if (*at++ != ',')
-            break;
-    }
+    if (retry_shards_read(bits, text))
+        return RC_OK;
     return err_fail(err, RC_REJECT, 0,
                     "retry.shards = \"%.60s\": \"auto\" or a list of shards of 0..%d, like 0-7,12, "
                     "is expected",

@@ -3,6 +3,7 @@
 
 #include "outbox/retry/handler.h"
 
+#include <ctype.h>
 #include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,6 +85,59 @@ enum rc retry_list_check(const char *list, size_t size, const char *what, struct
     return RC_OK;
 }
 
+/* Reads a number from 0 to RETRY_SHARDS - 1 and moves *text past it. */
+static bool read_shard(const char **at, unsigned *shard)
+{
+    char *end;
+    unsigned long value;
+
+    if (!isdigit((unsigned char)**at))
+        return false;
+    value = strtoul(*at, &end, 10);
+    *at = end;
+    *shard = (unsigned)value;
+    return value < RETRY_SHARDS;
+}
+
+static bool read_range(const char **at, unsigned *bits)
+{
+    unsigned from;
+    unsigned to;
+
+    if (!read_shard(at, &from))
+        return false;
+    to = from;
+    if (**at == '-') {
+        ++*at;
+        if (!read_shard(at, &to))
+            return false;
+    }
+    if (to < from)
+        return false;
+    for (unsigned shard = from; shard <= to; shard++)
+        *bits |= 1U << shard;
+    return true;
+}
+
+bool retry_shards_read(unsigned *bits, const char *text)
+{
+    const char *at = text;
+
+    *bits = 0;
+    for (;;) {
+        while (*at == ' ')
+            at++;
+        if (!read_range(&at, bits))
+            return false;
+        while (*at == ' ')
+            at++;
+        if (!*at)
+            return true;
+        if (*at++ != ',')
+            return false;
+    }
+}
+
 static enum group_decision decide_own(const struct retry_group *group, enum retry_owner origin,
                                       struct err *err)
 {
@@ -127,6 +181,8 @@ enum group_decision retry_group_decide(const struct retry_group *group, const ch
                                        const struct retry_scene_name *scene, const char *handler,
                                        struct err *err)
 {
+    unsigned shards;
+
     if (origin != OWNER_CLIENT)
         return decide_own(group, origin, err);
     if (!is_name(name, "group", err) || !is_name(scene->name, "scene", err))
@@ -144,6 +200,11 @@ enum group_decision retry_group_decide(const struct retry_group *group, const ch
     }
     if (!group->enabled) {
         err_set(err, "group %s is disabled", group->name);
+        return GROUP_CLOSED;
+    }
+    if (group->shards[0] && !retry_shards_read(&shards, group->shards)) {
+        err_set(err, "group %s: shards \"%s\" is no list of shards of 0..%d, like 0-3,7",
+                group->name, group->shards, RETRY_SHARDS - 1);
         return GROUP_CLOSED;
     }
     if (!retry_list_allows(group->scenes, scene->name)) {

@@ -220,6 +220,7 @@ enum rc retry_room(struct db *db, const char *group, const char *scene, const ch
 #define RETRY_GROUP_LIST_SIZE 1001
 #define RETRY_GROUP_INIT_SIZE 4001
 #define RETRY_GROUP_ROUTE_SIZE 17
+#define RETRY_GROUP_SHARDS_SIZE 65
 #define RETRY_GROUP_DESCRIPTION_CHARS_MAX 255
 #define RETRY_GROUP_DESCRIPTION_SIZE (4 * RETRY_GROUP_DESCRIPTION_CHARS_MAX + 1)
 
@@ -242,6 +243,7 @@ struct retry_group {
      * policy. */
     char init_scene[RETRY_GROUP_INIT_SIZE];
     char route[RETRY_GROUP_ROUTE_SIZE]; /* which client gets a task: clients/client_choice.h */
+    char shards[RETRY_GROUP_SHARDS_SIZE]; /* that its tasks run in; "": all */
     char description[RETRY_GROUP_DESCRIPTION_SIZE];
     int64_t version;
 };
@@ -254,6 +256,12 @@ const char *retry_group_init_policy(const struct retry_group *group);
 bool retry_group_refuses_unknown(const struct retry_group *group);
 
 bool retry_list_allows(const char *list, const char *name);
+
+/* Tasks are spread over so many shards, by the hash of their ordering key (retry_task.shard). */
+#define RETRY_SHARDS 16
+
+/* Reads a list of shards, as "0-3,7"; a bit for each of them. False: text is no list. */
+bool retry_shards_read(unsigned *bits, const char *text);
 
 /* Checks that the text is a list of less than size bytes. RC_REJECT: err gives the reason after
  * `what`. */
@@ -326,8 +334,9 @@ struct retry_group_values {
     const char *handlers;
     const char *scenes;
     const char *topics;
-    const char *init_scene; /* the caller has checked it, as route */
+    const char *init_scene; /* the caller has checked it, as route and shards */
     const char *route;
+    const char *shards;
     const char *description;
 };
 

@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Tasks are spread over so many shards, by the hash of their ordering key (retry_task.shard). */
-#define TASK_SHARDS 16
+#define TASK_SHARDS RETRY_SHARDS
 
 #define TASK_NAME_SIZE (RETRY_NAME_BYTES_MAX + 1)
 #define TASK_HANDLER_SIZE (RETRY_HANDLER_BYTES_MAX + 1)

@@ -53,7 +53,8 @@ static bool group_is_same(const struct retry_group *one, const struct retry_grou
     return strcmp(one->name, other->name) == 0 && one->owner == other->owner &&
            one->enabled == other->enabled && strcmp(one->handlers, other->handlers) == 0 &&
            strcmp(one->scenes, other->scenes) == 0 && strcmp(one->topics, other->topics) == 0 &&
-           strcmp(one->init_scene, other->init_scene) == 0;
+           strcmp(one->init_scene, other->init_scene) == 0 &&
+           strcmp(one->shards, other->shards) == 0;
 }
 
 bool groups_end(struct groups *groups)
@@ -104,11 +105,24 @@ static enum group_decision decide_kind(const struct groups *groups, const struct
                               kind->handler_name, err);
 }
 
+/* Only the groups of clients have shards of their own. */
+static unsigned find_group_shards(const struct groups *groups, const struct kind *kind)
+{
+    const struct retry_group *group = find_group(groups, kind->scene->group);
+    unsigned bits = 0;
+
+    if (kind->origin != OWNER_CLIENT || !group || !group->shards[0] ||
+        !retry_shards_read(&bits, group->shards))
+        return 0;
+    return bits;
+}
+
 void groups_update_kind(const struct groups *groups, struct kind *kind)
 {
     struct err err = {0};
     enum group_decision decision = decide_kind(groups, kind, &err);
 
+    kind->group_shards = find_group_shards(groups, kind);
     if (decision == kind->group_decision)
         return;
     kind->group_decision = decision;
@@ -620,6 +634,31 @@ struct kind *scenes_kind(struct scenes *scenes, const struct task_class *class, 
     return NULL;
 }
 
+unsigned kind_shard(const struct kind *kind, unsigned shard)
+{
+    unsigned count = 0;
+    unsigned wanted;
+
+    if (kind->group_shards == 0)
+        return shard;
+    for (unsigned i = 0; i < TASK_SHARDS; i++)
+        count += kind->group_shards >> i & 1;
+    wanted = shard % count;
+    for (unsigned i = 0; i < TASK_SHARDS; i++)
+        if ((kind->group_shards >> i & 1) != 0 && wanted-- == 0)
+            return i;
+    return shard;
+}
+
+static int64_t count_held(const struct scenes *scenes, const struct kind *kind, int64_t now_ms)
+{
+    int64_t held = 0;
+
+    for (unsigned shard = 0; shard < TASK_SHARDS; shard++)
+        held += pool_holds(scenes->pool, kind->handler_at, kind_shard(kind, shard), now_ms);
+    return held;
+}
+
 /* The share of this process in all that the scene's tasks can use: the shards it holds, of each
  * handler that runs anywhere and has tasks of the scene. One process holds each shard, so the
  * shares of all processes add up to one. A handler counts for some time after its last task.
@@ -636,7 +675,7 @@ static int64_t compute_share(const struct scenes *scenes, const struct scene *sc
             continue;
         *of += TASK_SHARDS;
         if (kind->handler)
-            held += pool_held(scenes->pool, kind->handler_at, now_ms);
+            held += count_held(scenes, kind, now_ms);
     }
     return held;
 }

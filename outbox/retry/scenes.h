@@ -65,7 +65,8 @@ struct kind {
     struct scene *scene;
     size_t handler_at; /* its place among those of the process */
     enum retry_owner origin;
-    enum group_decision group_decision;  /* groups_update_kind() */
+    enum group_decision group_decision;  /* groups_update_kind(), as group_shards */
+    unsigned group_shards;               /* bits of the shards that its group runs in; 0: all */
     const struct retry_handler *handler; /* NULL: not here */
     void *opened;
     int64_t seen_ms; /* it had waiting tasks */
@@ -129,6 +130,9 @@ bool scenes_run(const struct scenes *scenes, const char *handler);
 void scenes_served_add(struct scenes_served *served, const char *handler);
 /* Does any live process, this one included, run tasks of this handler? */
 bool scenes_serve(const struct scenes *scenes, const char *handler);
+
+/* The shard whose lease is needed to run tasks of this shard: the group's shards divide all 16. */
+unsigned kind_shard(const struct kind *kind, unsigned shard);
 
 /* Attempts that the scene's rate allows this process now; INT64_MAX without a rate. */
 int64_t scenes_tokens(const struct scenes *scenes, struct scene *scene, int64_t now_ms);

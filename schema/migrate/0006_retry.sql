@@ -45,6 +45,7 @@ CREATE TABLE retry_group (
     topics      VARCHAR(1000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'the same of topics, for the handler kafka',
     init_scene  VARCHAR(4000) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'standard' COMMENT 'what a scene without a row has: standard (the default policy), refuse (no task), or a policy',
     route       VARCHAR(16)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'round_robin' COMMENT 'which client gets a task: random, round_robin, consistent_hash, lru or two_choices',
+    shards      VARCHAR(64)   CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'that its tasks run in: 0-3,7; empty: all',
     description VARCHAR(255)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '' COMMENT 'for operators',
     version     BIGINT        NOT NULL DEFAULT 1 COMMENT 'grows with every change',
     updated_at  DATETIME(3)   NOT NULL DEFAULT (UTC_TIMESTAMP(3)),

@@ -208,6 +208,39 @@ class Running(GroupCase):
         self.assertIn("fixed 1h", self.command("scene", "show", "mail", "--group", "shop").stdout)
 
 
+class Shards(GroupCase):
+    """A group that is given to certain processes."""
+
+    def test_tasks_run_only_where_the_shards_of_their_group_are_held(self):
+        self.command("group", "set", "shop", "--handlers", "exec", "--shards", "12-13")
+        self.command("group", "set", "other", "--handlers", "exec")
+        for key in range(40):
+            self.exec_task(f"shop{key}", ordering_key=f"k{key}")
+        self.exec_task("other", task_group="other")
+        shard = self.stack.number("SELECT shard FROM retry_task WHERE task_group = 'other'")
+        sets = {"retry.exec_programs": self.program}
+        self.start("retry", sets={**sets, "retry.shards": f"0-11,14-15"})
+        if shard < 12 or shard > 13:
+            suite.wait_for("the task of the other group to run", lambda: self.done() == ["other"])
+        self.assertEqual(self.stack.sql("SELECT DISTINCT state, epoch FROM retry_task WHERE "
+                                        "task_group = 'shop'"), [(0, 0)])
+        self.start("retry", sets={**sets, "retry.shards": "12-13"})
+        self.wait_ended()
+        self.assertEqual(self.done(), sorted(["other"] + [f"shop{key}" for key in range(40)]))
+
+    def test_a_group_changes_to_shards_of_another_process(self):
+        self.command("group", "set", "shop", "--handlers", "exec", "--shards", "8")
+        self.exec_task("first", ordering_key="k")
+        self.exec_task("second", ordering_key="k")
+        self.start("retry", sets={"retry.exec_programs": self.program, "retry.shards": "0-7"})
+        suite.wait_for("the process to be up", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM instance WHERE role = 'retry'") > 0)
+        self.assertEqual(self.done(), [])
+        self.command("group", "set", "shop", "--shards", "7")
+        self.wait_ended()
+        self.assertEqual(self.effects.read_text().split(), ["first", "second"])
+
+
 class Changing(GroupCase):
     """`tallybox retry group ...`"""
 
@@ -221,7 +254,8 @@ class Changing(GroupCase):
         self.assertIn("is set", self.command("group", "set", "shop").stdout)
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
                                               "handlers": "", "scenes": "*", "topics": "", "init_scene": "standard",
-                                              "route": "round_robin", "description": ""})
+                                              "route": "round_robin", "shards": "",
+                                              "description": ""})
         for words in ("is set", "was so before"):
             self.assertIn(words, self.command("group", "set", "shop", "--handlers", "http,exec",
                                               "--topics", "shop.*").stdout)
@@ -229,7 +263,13 @@ class Changing(GroupCase):
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
                                               "handlers": "http,exec", "scenes": "mail",
                                               "topics": "shop.*", "init_scene": "standard",
-                                              "route": "round_robin", "description": ""})
+                                              "route": "round_robin", "shards": "",
+                                              "description": ""})
+        self.command("group", "set", "shop", "--shards", "0-3, 7")
+        self.assertEqual(self.group("shop")["shards"], "0-3, 7")
+        self.assertIn("shards: 0-3, 7", self.command("group", "list").stdout)
+        self.command("group", "set", "shop", "--shards", "")
+        self.assertEqual(self.group("shop")["shards"], "")
         for action, enabled in (("disable", False), ("disable", False), ("enable", True)):
             self.command("group", action, "shop")
             self.assertEqual(self.group("shop")["enabled"], enabled)
@@ -246,6 +286,7 @@ class Changing(GroupCase):
         for arguments, words in (
                 (["group", "set", "outbox", "--topics", "x"], "group outbox belongs to the relay"),
                 (["group", "set", "shop", "--topics", "a b"], "--topics takes names separated"),
+                (["group", "set", "shop", "--shards", "3-20"], "--shards takes a list of shards"),
                 (["group", "set", "shop", "--handlers", "x" * 256], "longer than 255 bytes"),
                 (["group", "set", "shop", "--init-scene", "none"], "--init-scene is not standard"),
                 (["group", "set", "shop", "--init-scene", ""], "--init-scene takes"),

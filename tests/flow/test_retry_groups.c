@@ -86,6 +86,109 @@ static void a_task_that_its_group_does_not_allow_is_refused_and_never_run(void *
     assert_string_equal(retry_fixture_outcome(handler), "exhausted");
 }
 
+static void add_tasks(const char *group, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "%s-%zu", group, i);
+        task_of(group, OWNER_CLIENT, key);
+    }
+}
+
+static size_t runs_of(const char *group)
+{
+    size_t runs = 0;
+
+    for (size_t i = 0; i < fixture.count; i++)
+        runs += strcmp(fixture.tasks[i].base.class.group, group) == 0 ? fixture.tasks[i].runs : 0;
+    return runs;
+}
+
+static void set_shards(size_t host, const char *shards)
+{
+    snprintf(fixture.hosts[host].settings.retry.shards,
+             sizeof(fixture.hosts[host].settings.retry.shards), "%s", shards);
+}
+
+/* All tasks of the group run where its shards are held, in whichever shard their keys are. */
+static void a_group_runs_in_its_shards_only(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+
+    (void)state;
+    snprintf(shop->shards, sizeof(shop->shards), "0-2");
+    set_shards(0, "3-15");
+    set_shards(1, "0-2");
+    add_tasks("shop", 64);
+    add_tasks("default", 64);
+    host_start(0);
+    retry_fixture_run(3000);
+    assert_int_equal(runs_of("shop"), 0);
+    assert_true(runs_of("default") > 0);
+    host_start(1);
+    assert_true(retry_fixture_drain(3000));
+    assert_int_equal(runs_of("shop"), 64);
+    assert_int_equal(runs_of("default"), 64);
+}
+
+/* Shards are changed while tasks of one key wait and run: the claim keeps their order. */
+static void shards_of_a_group_may_change_while_tasks_run(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+
+    (void)state;
+    snprintf(shop->shards, sizeof(shop->shards), "15");
+    set_shards(0, "0-7");
+    set_shards(1, "8-15");
+    for (size_t i = 0; i < 200; i++)
+        task_of("shop", OWNER_CLIENT, "k");
+    host_start(0);
+    host_start(1);
+    for (size_t i = 0; i < 40; i++) {
+        retry_fixture_run(100);
+        snprintf(shop->shards, sizeof(shop->shards), "%s", i % 2 == 0 ? "0" : "15");
+        shop->version++;
+        for (size_t j = 1; j < fixture.count; j++)
+            if (fixture.tasks[j].runs > 0)
+                assert_int_equal(retry_fixture_state(&fixture.tasks[j - 1]), -1);
+    }
+    assert_true(retry_fixture_drain(60000));
+    assert_int_equal(runs_of("shop"), 200);
+}
+
+/* The processes that hold the group's shards have the whole rate together. */
+static void a_rate_is_that_of_the_groups_shards(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+
+    (void)state;
+    snprintf(shop->shards, sizeof(shop->shards), "4,5");
+    retry_fixture_scene("mail", "{}", NULL, false);
+    snprintf(shop->init_scene, sizeof(shop->init_scene), "{\"rate\": \"20/s burst 16\"}");
+    set_shards(0, "4-15");
+    set_shards(1, "0-3");
+    add_tasks("shop", 400);
+    host_start(0);
+    host_start(1);
+    retry_fixture_run(6000);
+    assert_in_range(runs_of("shop"), 110, 150);
+}
+
+static void shards_that_are_no_list_close_the_group(void **state)
+{
+    struct retry_group *shop = retry_fixture_group("shop");
+    struct task *task = task_of("shop", OWNER_CLIENT, "k");
+
+    (void)state;
+    snprintf(shop->shards, sizeof(shop->shards), "1-99");
+    host_start(0);
+    retry_fixture_run(3000);
+    assert_int_equal(task->claims, 0);
+    snprintf(shop->shards, sizeof(shop->shards), "1");
+    assert_true(retry_fixture_drain(3000));
+}
+
 static void a_topic_that_is_not_allowed_is_refused_alone(void **state)
 {
     struct retry_group *shop = retry_fixture_group("shop");
@@ -275,6 +378,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(tasks_of_an_unknown_or_disabled_group_wait_and_are_counted),
         TEST(a_task_that_its_group_does_not_allow_is_refused_and_never_run),
+        TEST(a_group_runs_in_its_shards_only),
+        TEST(shards_of_a_group_may_change_while_tasks_run),
+        TEST(a_rate_is_that_of_the_groups_shards),
+        TEST(shards_that_are_no_list_close_the_group),
         TEST(a_topic_that_is_not_allowed_is_refused_alone),
         TEST(a_group_of_the_relay_runs_its_own_tasks_alone),
         TEST(a_scene_without_a_row_has_the_policy_of_its_group),

@@ -520,6 +520,8 @@ static const struct option_entry entries[] = {
     {"route", OPTION_TEXT, &words.route, "ROUTE",
      "group set: which client gets a task: random, round_robin, consistent_hash, lru, two_choices",
      NULL},
+    {"shards", OPTION_TEXT, &words.shards, "LIST",
+     "group set: shards that its tasks run in, as 0-3; empty: all", NULL},
     {"description", OPTION_TEXT, &words.description, "TEXT", "group set: for operators", NULL},
     {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE|preset:NAME",
      "scene set: the policy after failures; empty: the default", NULL},

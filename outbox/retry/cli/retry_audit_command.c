@@ -47,6 +47,7 @@ static void put_what(struct buf *out, const struct retry_request *request)
     put_word(out, "scenes", words->scenes);
     put_word(out, "topics", words->topics);
     put_word(out, "initScene", words->init_scene);
+    put_word(out, "shards", words->shards);
     put_word(out, "description", words->description);
     put_word(out, "policy", words->policy);
     if (words->to > 0)

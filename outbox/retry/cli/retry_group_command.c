@@ -28,10 +28,11 @@ static const char *format_init(const struct retry_group *group)
 static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
     json_t *object =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
+        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
                   retry_owner_name(group->owner), "enabled", group->enabled, "handlers",
                   group->handlers, "scenes", group->scenes, "topics", group->topics, "init_scene",
-                  format_init(group), "route", group->route, "description", group->description);
+                  format_init(group), "route", group->route, "shards", group->shards, "description",
+                  group->description);
 
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
     task_text_put_object(&group_list->out, object);
@@ -59,6 +60,8 @@ static enum rc list_on_group(void *ctx, const struct retry_group *group, struct 
                   format_list(group->handlers), format_list(group->scenes),
                   format_list(group->topics), group->route);
         task_text_line(&group_list->out, format_init(group));
+        if (group->shards[0])
+            buf_print(&group_list->out, "\n    shards: %s", group->shards);
         if (group->description[0]) {
             buf_text_put(&group_list->out, "\n    ");
             task_text_line(&group_list->out, group->description);
@@ -97,6 +100,7 @@ static int print_refusal(const struct err *err)
 
 static enum rc check_lists(const struct retry_words *words, struct err *err)
 {
+    unsigned shards;
     enum rc rc = RC_OK;
 
     if (words->handlers)
@@ -105,6 +109,12 @@ static enum rc check_lists(const struct retry_words *words, struct err *err)
         rc = retry_list_check(words->scenes, RETRY_GROUP_LIST_SIZE, "--scenes", err);
     if (rc == RC_OK && words->topics)
         rc = retry_list_check(words->topics, RETRY_GROUP_LIST_SIZE, "--topics", err);
+    if (rc == RC_OK && words->shards && words->shards[0] &&
+        (strlen(words->shards) >= RETRY_GROUP_SHARDS_SIZE ||
+         !retry_shards_read(&shards, words->shards)))
+        rc = err_fail(err, RC_REJECT, 0,
+                      "--shards takes a list of shards of 0..%d, like 0-3,7, or nothing for all",
+                      RETRY_SHARDS - 1);
     return rc;
 }
 
@@ -167,6 +177,7 @@ static int set_group(struct db *db, const struct retry_request *request)
         .scenes = words->scenes,
         .topics = words->topics,
         .route = words->route,
+        .shards = words->shards,
         .description = words->description,
     };
     struct buf init_scene = {0};

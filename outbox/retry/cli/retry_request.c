@@ -274,6 +274,7 @@ static enum rc check_options(const struct retry_request *request, struct err *er
         {"topics", words->topics != NULL, BIT(RETRY_GROUP_SET)},
         {"init-scene", words->init_scene != NULL, BIT(RETRY_GROUP_SET)},
         {"route", words->route != NULL, BIT(RETRY_GROUP_SET)},
+        {"shards", words->shards != NULL, BIT(RETRY_GROUP_SET)},
         {"description", words->description != NULL, BIT(RETRY_GROUP_SET)},
         {"policy", words->policy != NULL, BIT(RETRY_SCENE_SET)},
         {"options", words->options != NULL, BIT(RETRY_SCENE_SET) | CONTENT},

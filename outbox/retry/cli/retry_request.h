@@ -67,6 +67,7 @@ struct retry_words {
     const char *topics;
     const char *init_scene;
     const char *route;
+    const char *shards;
     const char *description;
     const char *policy;
     const char *options;

@@ -23,7 +23,7 @@ static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err
 {
     const struct group_query *group_query = ctx;
     struct retry_group group = {.enabled = db_column_i64(row, 2) != 0,
-                                .version = db_column_i64(row, 9)};
+                                .version = db_column_i64(row, 10)};
 
     take_text(group.name, sizeof(group.name), row, 0);
     take_text(group.handlers, sizeof(group.handlers), row, 3);
@@ -31,7 +31,8 @@ static enum rc group_on_row(void *ctx, const struct db_row *row, struct err *err
     take_text(group.topics, sizeof(group.topics), row, 5);
     take_text(group.init_scene, sizeof(group.init_scene), row, 6);
     take_text(group.route, sizeof(group.route), row, 7);
-    take_text(group.description, sizeof(group.description), row, 8);
+    take_text(group.shards, sizeof(group.shards), row, 8);
+    take_text(group.description, sizeof(group.description), row, 9);
     /* An unknown owner is not the clients. */
     if (!retry_owner_read(row->columns[1], row->lengths[1], &group.owner))
         group.owner = OWNER_UNKNOWN;
@@ -62,7 +63,7 @@ enum rc retry_group_each(struct db *db, const char *name, retry_on_group on_grou
     enum rc rc;
 
     buf_text_put(&sql, "SELECT RTRIM(name), owner, enabled, handlers, scenes, topics, init_scene, "
-                       "route, description, version FROM retry_group");
+                       "route, shards, description, version FROM retry_group");
     if (name)
         put_text(db, &sql, " WHERE name = ", name);
     buf_print(&sql, " ORDER BY name LIMIT %d", RETRY_GROUPS_MAX);
@@ -126,9 +127,10 @@ enum rc retry_group_set(struct db *db, const char *name, const struct retry_grou
                         bool *changed, struct err *err)
 {
     const char *const columns[] = {"handlers",   "scenes", "topics",
-                                   "init_scene", "route",  "description"};
-    const char *const texts[] = {values->handlers,   values->scenes, values->topics,
-                                 values->init_scene, values->route,  values->description};
+                                   "init_scene", "route",  "shards", "description"};
+    const char *const texts[] = {values->handlers, values->scenes, values->topics,
+                                 values->init_scene, values->route, values->shards,
+                                 values->description};
     const size_t count = sizeof(columns) / sizeof(columns[0]);
     struct group_search group_search;
     struct buf sql = {0};
