@@ -242,7 +242,7 @@ struct retry_group {
     /* What a scene without a row has: "standard" or "", the default policy; "refuse", no task; or a
      * policy. */
     char init_scene[RETRY_GROUP_INIT_SIZE];
-    char route[RETRY_GROUP_ROUTE_SIZE]; /* which client gets a task: clients/client_choice.h */
+    char route[RETRY_GROUP_ROUTE_SIZE];   /* which client gets a task: clients/client_choice.h */
     char shards[RETRY_GROUP_SHARDS_SIZE]; /* that its tasks run in; "": all */
     char description[RETRY_GROUP_DESCRIPTION_SIZE];
     int64_t version;

@@ -27,12 +27,11 @@ static const char *format_init(const struct retry_group *group)
 
 static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
-    json_t *object =
-        json_pack("{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
-                  retry_owner_name(group->owner), "enabled", group->enabled, "handlers",
-                  group->handlers, "scenes", group->scenes, "topics", group->topics, "init_scene",
-                  format_init(group), "route", group->route, "shards", group->shards, "description",
-                  group->description);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
+        retry_owner_name(group->owner), "enabled", group->enabled, "handlers", group->handlers,
+        "scenes", group->scenes, "topics", group->topics, "init_scene", format_init(group), "route",
+        group->route, "shards", group->shards, "description", group->description);
 
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
     task_text_put_object(&group_list->out, object);

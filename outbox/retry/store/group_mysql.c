@@ -126,10 +126,10 @@ static void put_difference(struct db *db, struct buf *sql, const char *column, c
 enum rc retry_group_set(struct db *db, const char *name, const struct retry_group_values *values,
                         bool *changed, struct err *err)
 {
-    const char *const columns[] = {"handlers",   "scenes", "topics",
-                                   "init_scene", "route",  "shards", "description"};
-    const char *const texts[] = {values->handlers, values->scenes, values->topics,
-                                 values->init_scene, values->route, values->shards,
+    const char *const columns[] = {"handlers", "scenes", "topics",     "init_scene",
+                                   "route",    "shards", "description"};
+    const char *const texts[] = {values->handlers,   values->scenes, values->topics,
+                                 values->init_scene, values->route,  values->shards,
                                  values->description};
     const size_t count = sizeof(columns) / sizeof(columns[0]);
     struct group_search group_search;
