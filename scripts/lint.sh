@@ -105,6 +105,7 @@ lint_headers() {
     local -a flags files
     lint_commands || return 1
     mapfile -t flags < <(lint_flags)
+    flags+=(-Ioutbox/client) # where <tallybox/...> of applications is
     mapfile -t files < <(ours_files '*.h')
     for header in "${files[@]}"; do
         printf '#include "%s"\nextern int lint_nothing_else;\n' "$header" |
