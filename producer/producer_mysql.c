@@ -629,6 +629,32 @@ static enum rc store_operate(void *ctx, const struct retry_handlers *handlers,
     return retry_operate(((struct producer_mysql *)ctx)->db, handlers, operation, result, err);
 }
 
+static enum rc store_change(void *ctx, struct retry_change *change, struct retry_changed *result,
+                            struct err *err)
+{
+    return retry_change_make(((struct producer_mysql *)ctx)->db, change, result, err);
+}
+
+static enum rc store_find_scenes(void *ctx, const struct retry_scene_filter *filter,
+                                 size_t rows_max, retry_on_scene_view on_scene, void *scene_ctx,
+                                 struct err *err)
+{
+    return retry_scenes_find(((struct producer_mysql *)ctx)->db, filter, rows_max, on_scene,
+                             scene_ctx, err);
+}
+
+static enum rc store_count_scene(void *ctx, const char *group, const char *scene,
+                                 struct retry_scene_counts *counts, struct err *err)
+{
+    return retry_scene_count(((struct producer_mysql *)ctx)->db, group, scene, counts, err);
+}
+
+static enum rc store_each_group(void *ctx, const char *name, retry_on_group on_group,
+                                void *group_ctx, struct err *err)
+{
+    return retry_group_each(((struct producer_mysql *)ctx)->db, name, on_group, group_ctx, err);
+}
+
 static enum rc store_actions(void *ctx, const struct retry_action_filter *filter, size_t rows_max,
                              enum rc (*on_action)(void *action_ctx,
                                                   const struct retry_action_view *view,
@@ -743,6 +769,10 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .group = store_task_group,
         .append = store_append_tasks,
         .operate = store_operate,
+        .change = store_change,
+        .find_scenes = store_find_scenes,
+        .count_scene = store_count_scene,
+        .each_group = store_each_group,
         .actions = store_actions,
         .beat = store_beat,
         .config_version = store_config_version,

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "common/id.h"
 #include "outbox/outbox.h"
+#include "outbox/retry/change.h"
 #include "outbox/retry/clients/client.h"
 #include "outbox/retry/operate.h"
 #include "outbox/retry/retry.h"
@@ -177,6 +178,16 @@ struct task_store {
     enum rc (*operate)(void *ctx, const struct retry_handlers *handlers,
                        struct retry_operation *operation, struct retry_operated_task *result,
                        struct err *err);
+
+    /* As retry_change_make(), retry_scenes_find(), retry_scene_count() and retry_group_each(). */
+    enum rc (*change)(void *ctx, struct retry_change *change, struct retry_changed *result,
+                      struct err *err);
+    enum rc (*find_scenes)(void *ctx, const struct retry_scene_filter *filter, size_t rows_max,
+                           retry_on_scene_view on_scene, void *scene_ctx, struct err *err);
+    enum rc (*count_scene)(void *ctx, const char *group, const char *scene,
+                           struct retry_scene_counts *counts, struct err *err);
+    enum rc (*each_group)(void *ctx, const char *name, retry_on_group on_group, void *group_ctx,
+                          struct err *err);
 
     /* As retry_actions_find(). */
     enum rc (*actions)(void *ctx, const struct retry_action_filter *filter, size_t rows_max,

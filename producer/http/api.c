@@ -237,7 +237,7 @@ static void on_request(void *ctx, struct http_request *http)
 {
     struct api *api = ctx;
     struct api_match match;
-    struct api_call call = {.http = http, .id = match.id};
+    struct api_call call = {.http = http, .id = match.segments[0], .second = match.segments[1]};
 
     api_routes_match(&match, http_method(http), http_path(http));
     if (!match.allow[0])

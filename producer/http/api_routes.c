@@ -311,6 +311,155 @@ const struct api_route api_routes[] = {
     },
     {
         .method = "GET",
+        .path = "/v1/scenes",
+        .handle = api_get_scenes,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .parameters = BIT(API_GROUP) | BIT(API_LIMIT) | BIT(API_AFTER_SCENE),
+        .operation = "listScenes",
+        .summary = "Scenes that have a row, by group and scene, page by page",
+        .description = "A scene without a row has what initScene of its group says.",
+        .results = {{200, "ScenePage", "One page; send its `after` to get the next one."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/scenes/{group}/{scene}",
+        .handle = api_get_scene,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .operation = "readScene",
+        .summary = "One scene that has a row, with the numbers of its tasks",
+        .description =
+            "A scene without a row is not found: it has what initScene of its group says.",
+        .results = {{200, "SceneDetails", "The scene."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "PATCH",
+        .path = "/v1/scenes/{group}/{scene}",
+        .handle = api_patch_scene,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "setScene",
+        .summary = "Sets policy and options of a scene",
+        .description = "What is not given stays as it is. If the row has another version than the "
+                       "one that the change is based on, nothing is changed, unless the scene is "
+                       "as requested already. Retry processes read the scenes again within "
+                       "two seconds. The request may be sent again after any error.",
+        .body = "SceneRequest",
+        .example =
+            "{\"version\": 0, \"policy\": {\"attempts\": 5}, \"reason\": \"the host is slow\"}",
+        .results = {{200, "Changed", "The scene is as requested."}},
+        .may_find_nothing = true,
+        .may_conflict = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/scenes/{group}/{scene}/pause",
+        .handle = api_pause_scene,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "pauseScene",
+        .summary = "Pauses a scene: running attempts end, no task begins",
+        .description =
+            "A scene without a row gets one. The request may be sent again after any error.",
+        .body = "ReasonRequest",
+        .example = "{\"reason\": \"the host is away\", \"by\": \"ann\"}",
+        .results = {{200, "Changed", "The scene is paused."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/scenes/{group}/{scene}/resume",
+        .handle = api_resume_scene,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "resumeScene",
+        .summary = "Resumes a paused scene",
+        .description = "The request may be sent again after any error.",
+        .body = "ReasonRequest",
+        .example = "{\"reason\": \"the host is away\", \"by\": \"ann\"}",
+        .results = {{200, "Changed", "The scene is not paused."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "GET",
+        .path = "/v1/groups",
+        .handle = api_get_groups,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .parameters = BIT(API_LIMIT) | BIT(API_AFTER_GROUP),
+        .operation = "listGroups",
+        .summary = "Groups of tasks by name, page by page",
+        .description = "The groups of the relay and the consumer have another owner than client.",
+        .results = {{200, "GroupPage", "One page; send its `after` to get the next one."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/groups/{group}",
+        .handle = api_get_group,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .operation = "readGroup",
+        .summary = "One group of tasks",
+        .description = "What its tasks may do.",
+        .results = {{200, "Group", "The group."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "PATCH",
+        .path = "/v1/groups/{group}",
+        .handle = api_patch_group,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "setGroup",
+        .summary = "Sets values of a group of clients; with version 0 it makes one",
+        .description = "What is not given stays as it is; in a new group it is empty, but for "
+                       "scenes, which are all there. If the row has another version than the one "
+                       "that the change is based on, nothing is changed, unless the group is as "
+                       "requested already. The request may be sent again after any error.",
+        .body = "GroupRequest",
+        .example = "{\"version\": 1, \"handlers\": \"http\", \"reason\": \"no more exec\"}",
+        .results = {{200, "Changed", "The group is as requested."}},
+        .may_find_nothing = true,
+        .may_conflict = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/groups/{group}/disable",
+        .handle = api_disable_group,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "disableGroup",
+        .summary = "Disables a group: running attempts end, no task begins",
+        .description = "The request may be sent again after any error.",
+        .body = "ReasonRequest",
+        .example = "{\"reason\": \"the host is away\", \"by\": \"ann\"}",
+        .results = {{200, "Changed", "The group is disabled."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/groups/{group}/enable",
+        .handle = api_enable_group,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_OPERATE,
+        .body_max_at = BODY_MAX,
+        .operation = "enableGroup",
+        .summary = "Enables a group",
+        .description = "The request may be sent again after any error.",
+        .body = "ReasonRequest",
+        .example = "{\"reason\": \"the host is away\", \"by\": \"ann\"}",
+        .results = {{200, "Changed", "The group is enabled."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "GET",
         .path = "/v1/audit",
         .handle = api_get_audit,
         .scope = API_ROUTE_SCOPE_OPERATE,
@@ -361,30 +510,42 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_START] = "start",
         [API_STOP] = "stop",
         [API_CONFIG_GROUP] = "group",
+        [API_AFTER_SCENE] = "after",
+        [API_AFTER_GROUP] = "after",
     };
 
     return names[parameter];
 }
 
-/* An id that does not fit is kept as "", which no handler takes for a number. */
-static bool match_path(const char *pattern, const char *path, char *id, size_t id_size)
-{
-    const char *place = strstr(pattern, "{id}");
-    size_t head = place ? (size_t)(place - pattern) : strlen(pattern);
-    size_t len;
+/* Longer than any number; a name may be longer. */
+#define ID_BYTES_MAX 31
 
-    if (strncmp(pattern, path, head) != 0)
-        return false;
-    path += head;
-    if (!place)
-        return *path == '\0';
-    len = strcspn(path, "/");
-    if (len == 0 || strcmp(path + len, place + strlen("{id}")) != 0)
-        return false;
-    if (len < id_size) {
-        memcpy(id, path, len);
-        id[len] = '\0';
+/* A segment that does not fit is kept as "", which no handler takes for a number or a name. */
+static bool match_path(const char *pattern, const char *path, struct api_match *match)
+{
+    char segments[API_SEGMENTS_MAX][API_SEGMENT_SIZE] = {{0}};
+    size_t count = 0;
+
+    while (*pattern) {
+        size_t len = strcspn(path, "/");
+        size_t max = strncmp(pattern, "{id}", 4) == 0 ? ID_BYTES_MAX : API_SEGMENT_SIZE - 1;
+
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        if (len == 0 || count == API_SEGMENTS_MAX)
+            return false;
+        if (len <= max)
+            memcpy(segments[count], path, len);
+        count++;
+        path += len;
+        pattern += strcspn(pattern, "}") + 1;
     }
+    if (*path != '\0')
+        return false;
+    memcpy(match->segments, segments, sizeof(segments));
     return true;
 }
 
@@ -402,7 +563,7 @@ void api_routes_match(struct api_match *match, const char *method, const char *p
         const struct api_route *route = &api_routes[i];
         bool reads = strcmp(route->method, "GET") == 0;
 
-        if (!match_path(route->path, path, match->id, sizeof(match->id)))
+        if (!match_path(route->path, path, match))
             continue;
         add_word(match->allow, sizeof(match->allow), reads ? "GET, HEAD" : route->method);
         if (strcmp(method, route->method) == 0 || (reads && strcmp(method, "HEAD") == 0))

@@ -77,13 +77,16 @@ enum api_parameter {
     API_START,
     API_STOP,
     API_CONFIG_GROUP,
+    API_AFTER_SCENE,
+    API_AFTER_GROUP,
     API_PARAMETERS,
 };
 
 /* One request for a route. Everything is borrowed until the request is answered. */
 struct api_call {
     struct http_request *http;
-    const char *id;                         /* the segment of the path at {id}, or "" */
+    const char *id;                         /* the segment of the path at {id} or {group}, or "" */
+    const char *second;                     /* that at {scene} */
     const char *parameters[API_PARAMETERS]; /* of the query; NULL: not given */
 };
 
@@ -96,7 +99,7 @@ struct api_result {
 
 struct api_route {
     const char *method; /* GET serves HEAD, too */
-    const char *path;   /* {id} stands for one segment that is not empty */
+    const char *path;   /* {id}, {group} and {scene} stand for one segment that is not empty */
     /* Answers the call, at once or later; the call itself lasts until the return. */
     void (*handle)(const struct api_config *config, const struct api_call *call);
     enum api_route_scope scope;
@@ -111,7 +114,7 @@ struct api_route {
     const char *operation;
     const char *summary;
     const char *description;
-    const char *id;      /* schema of {id}, or NULL */
+    const char *id;      /* schema of {id}, or NULL: there is none */
     const char *body;    /* schema of the body, or NULL */
     const char *example; /* of the body, as JSON, or NULL */
     struct api_result results[2];
@@ -121,9 +124,9 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_clients.c, api_remarks.c,
- * api_recommended.c and api_write_remarks.c. They run on the HTTP server's thread and only put the
- * request into a queue. */
+/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_scenes.c, api_clients.c,
+ * api_remarks.c, api_recommended.c and api_write_remarks.c. They run on the HTTP server's thread
+ * and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
 void api_get_votes(const struct api_config *config, const struct api_call *call);
 void api_get_content(const struct api_config *config, const struct api_call *call);
@@ -143,6 +146,16 @@ void api_get_audit(const struct api_config *config, const struct api_call *call)
 void api_edit_task(const struct api_config *config, const struct api_call *call);
 void api_post_beat(const struct api_config *config, const struct api_call *call);
 void api_get_config(const struct api_config *config, const struct api_call *call);
+void api_get_scenes(const struct api_config *config, const struct api_call *call);
+void api_get_scene(const struct api_config *config, const struct api_call *call);
+void api_patch_scene(const struct api_config *config, const struct api_call *call);
+void api_pause_scene(const struct api_config *config, const struct api_call *call);
+void api_resume_scene(const struct api_config *config, const struct api_call *call);
+void api_get_groups(const struct api_config *config, const struct api_call *call);
+void api_get_group(const struct api_config *config, const struct api_call *call);
+void api_patch_group(const struct api_config *config, const struct api_call *call);
+void api_enable_group(const struct api_config *config, const struct api_call *call);
+void api_disable_group(const struct api_config *config, const struct api_call *call);
 
 /* The table: routes of one path stand together, in the order of their methods in Allow. */
 extern const struct api_route api_routes[];
@@ -152,11 +165,15 @@ extern const size_t api_route_count;
 const char *api_route_scope_name(enum api_route_scope scope);
 const char *api_parameter_name(enum api_parameter parameter);
 
+#define API_SEGMENTS_MAX 2
+#define API_SEGMENT_SIZE 65 /* of an id, or of the longest name of a group or scene */
+
 /* What the table says of a request. */
 struct api_match {
     const struct api_route *route; /* NULL: none takes this method */
-    char id[32];                   /* "" where there is none, or one longer than any number */
-    char allow[48];                /* methods of the path for the header Allow; "": no such path */
+    /* Those of the path in their order; "" where there is none, or a longer one. */
+    char segments[API_SEGMENTS_MAX][API_SEGMENT_SIZE];
+    char allow[48]; /* methods of the path for the header Allow; "": no such path */
 };
 
 void api_routes_match(struct api_match *match, const char *method, const char *path);

@@ -459,6 +459,115 @@ static const char task_answer_text[] =
     "        reasonClass: " MAYBE_TEXT "\n"
     "        reason: " MAYBE_TEXT "\n";
 
+#define REASON_FIELDS                                                                              \
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the " \
+    "audit.}\n"                                                                                    \
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "  \
+    "with the name of the token.}\n"
+
+static const char scene_text[] =
+    "    Version: {type: integer, format: int64, minimum: 0, maximum: 9223372036854775807, "
+    "description: Of the row; it grows with every change. 0 is that of a new row.}\n"
+    "    SceneRequest:\n"
+    "      type: object\n"
+    "      required: [version]\n"
+    "      anyOf: [{required: [policy]}, {required: [options]}]\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        version: {$ref: \"#/components/schemas/Version\"}\n"
+    "        policy: {type: [object, string, \"null\"], description: \"A policy, preset:NAME, or "
+    "null "
+    "for the default one.\"}\n"
+    "        options: {type: [object, \"null\"], description: For the handler.}\n" REASON_FIELDS
+    "    GroupRequest:\n"
+    "      type: object\n"
+    "      required: [version]\n"
+    "      minProperties: 2\n"
+    "      additionalProperties: false\n"
+    "      properties:\n"
+    "        version: {$ref: \"#/components/schemas/Version\"}\n"
+    "        handlers: {type: string, maxLength: 255, description: Separated by commas.}\n"
+    "        scenes: {type: string, maxLength: 1000}\n"
+    "        topics: {type: string, maxLength: 1000}\n"
+    "        initScene: {type: [object, string], description: \"What a scene without a row has: "
+    "standard, refuse, preset:NAME or a policy.\"}\n"
+    "        route: {type: string, enum: [random, round_robin, consistent_hash, lru, "
+    "two_choices]}\n"
+    "        shards: {type: string, maxLength: 64, description: \"The only shards in which its "
+    "tasks "
+    "run, like 0-3,7; empty: all.\"}\n"
+    "        description: {type: string, maxLength: 255}\n" REASON_FIELDS "    Changed:\n"
+    "      type: object\n"
+    "      required: [group, action, changed, version]\n"
+    "      properties:\n"
+    "        group: {type: string}\n"
+    "        scene: {type: string}\n"
+    "        action: {type: string, enum: [pause, resume, scene set, group set, group enable, "
+    "group disable]}\n"
+    "        changed: {type: boolean, description: False if it was so before.}\n"
+    "        version: {$ref: \"#/components/schemas/Version\"}\n";
+
+static const char scene_answer_text[] =
+    "    Scene:\n"
+    "      type: object\n"
+    "      required: [group, scene, version, paused, policy, options, fault]\n"
+    "      properties:\n"
+    "        group: {type: string}\n"
+    "        scene: {type: string}\n"
+    "        version: {$ref: \"#/components/schemas/Version\"}\n"
+    "        paused: {type: boolean}\n"
+    "        policy: {type: [object, string, \"null\"], description: null is the default policy.}\n"
+    "        options: {type: [object, string, \"null\"]}\n"
+    "        fault: {type: [string, \"null\"], description: Why no task of the scene runs.}\n"
+    "    SceneDetails:\n"
+    "      allOf:\n"
+    "        - $ref: \"#/components/schemas/Scene\"\n"
+    "        - type: object\n"
+    "          required: [tasks]\n"
+    "          properties:\n"
+    "            tasks:\n"
+    "              type: object\n"
+    "              description: Tasks in the queue, each number up to 10000; active ones wait or "
+    "run.\n"
+    "              required: [active, queued, blocked, parked]\n"
+    "              properties:\n"
+    "                active: {type: integer, minimum: 0, maximum: 10000}\n"
+    "                queued: {type: integer, minimum: 0, maximum: 10000}\n"
+    "                blocked: {type: integer, minimum: 0, maximum: 10000}\n"
+    "                parked: {type: integer, minimum: 0, maximum: 10000}\n"
+    "    ScenePage:\n"
+    "      type: object\n"
+    "      required: [scenes, more, after]\n"
+    "      properties:\n"
+    "        scenes: {type: array, maxItems: 200, "
+    "items: {$ref: \"#/components/schemas/Scene\"}}\n"
+    "        more: {type: boolean, description: Whether there is a next page.}\n"
+    "        after: {type: [string, \"null\"]}\n"
+    "    Group:\n"
+    "      type: object\n"
+    "      required: [group, owner, enabled, version, handlers, scenes, topics, initScene, "
+    "route, shards, description]\n"
+    "      properties:\n"
+    "        group: {type: string}\n"
+    "        owner: {type: string, enum: [client, relay, consumer, unknown]}\n"
+    "        enabled: {type: boolean}\n"
+    "        version: {$ref: \"#/components/schemas/Version\"}\n"
+    "        handlers: {type: string, description: Separated by commas.}\n"
+    "        scenes: {type: string}\n"
+    "        topics: {type: string}\n"
+    "        initScene: {type: [object, string], description: What a scene without a row has.}\n"
+    "        route: {type: string}\n"
+    "        shards: {type: string}\n"
+    "        description: {type: string}\n"
+    "    GroupPage:\n"
+    "      type: object\n"
+    "      required: [groups, more, after]\n"
+    "      properties:\n"
+    "        groups: {type: array, maxItems: 200, "
+    "items: {$ref: \"#/components/schemas/Group\"}}\n"
+    "        more: {type: boolean, description: Whether there is a next page.}\n"
+    "        after: {type: [string, \"null\"]}\n";
+
 static const struct {
     const char *schema;
     const char *example;
@@ -505,6 +614,10 @@ static const struct {
     [API_STOP] = {"{type: integer, minimum: 1, maximum: 1099}", "20",
                   "The position behind the last one that is wanted, at most 100 after start; "
                   "default: 20 after start."},
+    [API_AFTER_SCENE] = {"{type: string, pattern: "
+                         "\"^[A-Za-z0-9_.:-]{1,64}/[A-Za-z0-9_.:-]{1,64}$\"}",
+                         "default/mail", "The `after` of the page before."},
+    [API_AFTER_GROUP] = {NAME_TEXT("64"), "default", "The `after` of the page before."},
 };
 
 static void put_line(struct buf *out, const char *head, const char *text)
@@ -552,11 +665,17 @@ static void put_retry_headers(struct buf *out)
 
 static void put_parameters(struct buf *out, const struct api_route *route)
 {
-    if (!route->id && route->parameters == 0 && !route->retry_headers)
+    bool has_group = strstr(route->path, "{group}") != NULL;
+
+    if (!route->id && !has_group && route->parameters == 0 && !route->retry_headers)
         return;
     buf_text_put(out, "      parameters:\n");
     if (route->id)
         put_parameter(out, "id", "path", true, "{" ID_TEXT "}", "1", "The id.");
+    if (has_group)
+        put_parameter(out, "group", "path", true, NAME_TEXT("64"), "default", "The group.");
+    if (strstr(route->path, "{scene}"))
+        put_parameter(out, "scene", "path", true, NAME_TEXT("64"), "mail", "The scene.");
     for (unsigned i = 0; i < API_PARAMETERS; i++)
         if ((route->parameters & 1U << i) != 0)
             put_parameter(out, api_parameter_name(i), "query", (route->required & 1U << i) != 0,
@@ -735,6 +854,8 @@ void openapi_put(struct buf *out)
     buf_text_put(out, recommended_text);
     buf_text_put(out, task_request_text);
     buf_text_put(out, operate_text);
+    buf_text_put(out, scene_text);
+    buf_text_put(out, scene_answer_text);
     buf_text_put(out, audit_text);
     buf_text_put(out, client_text);
     buf_text_put(out, task_answer_text);

@@ -23,39 +23,54 @@ struct body_check {
     struct request_fault *fault;
 };
 
-static bool fail(const struct body_check *check, enum request_fault_code code, const char *words)
+static bool refuse(struct request_fault *fault, const char *field, enum request_fault_code code,
+                   const char *words)
 {
-    request_fault_set(check->fault, code, "%s %s", check->field, words);
-    request_fault_place(check->fault, false, 0, check->field);
+    request_fault_set(fault, code, "%s %s", field, words);
+    request_fault_place(fault, false, 0, field);
     return false;
 }
 
-static bool take_reason(const struct body_check *check, const json_t *value)
+static bool fail(const struct body_check *check, enum request_fault_code code, const char *words)
+{
+    return refuse(check->fault, check->field, code, words);
+}
+
+bool operation_json_take_reason(const json_t *value, const char **why, struct request_fault *fault)
 {
     const char *text = json_string_value(value);
 
     if (!text)
-        return fail(check, REQUEST_FAULT_WRONG_TYPE, "must be a text");
+        return refuse(fault, "reason", REQUEST_FAULT_WRONG_TYPE, "must be a text");
     if (!task_json_is_text(text, OPERATION_REASON_CHARS_MAX))
-        return fail(check, REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 512 characters");
-    check->json->operation.why = text;
+        return refuse(fault, "reason", REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 512 characters");
+    *why = text;
     return true;
 }
 
-/* The token is in the name, too: any client can say who it is. */
-static bool take_by(const struct body_check *check, const json_t *value)
+bool operation_json_take_by(const json_t *value, char by[OPERATION_BY_SIZE],
+                            struct request_fault *fault)
 {
-    struct operation_json *json = check->json;
     const char *text = json_string_value(value);
     char token[32];
 
     if (!text)
-        return fail(check, REQUEST_FAULT_WRONG_TYPE, "must be a text");
+        return refuse(fault, "by", REQUEST_FAULT_WRONG_TYPE, "must be a text");
     if (!task_json_is_text(text, OPERATION_BY_CHARS_MAX))
-        return fail(check, REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 64 characters");
-    snprintf(token, sizeof(token), "%s", json->by);
-    snprintf(json->by, sizeof(json->by), "%s (%s)", text, token);
+        return refuse(fault, "by", REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 64 characters");
+    snprintf(token, sizeof(token), "%s", by);
+    snprintf(by, OPERATION_BY_SIZE, "%s (%s)", text, token);
     return true;
+}
+
+static bool take_reason(const struct body_check *check, const json_t *value)
+{
+    return operation_json_take_reason(value, &check->json->operation.why, check->fault);
+}
+
+static bool take_by(const struct body_check *check, const json_t *value)
+{
+    return operation_json_take_by(value, check->json->by, check->fault);
 }
 
 static bool take_flag(const struct body_check *check, const json_t *value, bool *flag)

@@ -13,6 +13,7 @@
 #include "outbox/retry/operate.h"
 #include "producer/http/request_json.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct json_t;
@@ -29,6 +30,14 @@ struct operation_json {
     struct buf params;
     char by[OPERATION_BY_SIZE]; /* "ann (token:1a2b3c4d)" */
 };
+
+/* The fields that all actions have. False: the value is refused for the reason in *fault. *why
+ * points into the value. by: "token:..." before and "NAME (token:...)" afterwards: any client can
+ * say who it is. */
+bool operation_json_take_reason(const struct json_t *value, const char **why,
+                                struct request_fault *fault);
+bool operation_json_take_by(const struct json_t *value, char by[OPERATION_BY_SIZE],
+                            struct request_fault *fault);
 
 /* Sets up `json`, which the caller frees with operation_json_done() after any result. token: the
  * name of the request's token. RC_REJECT: the body is refused for the reason in *fault. RC_FATAL:

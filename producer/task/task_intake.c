@@ -6,6 +6,7 @@
 #include "outbox/retry/handler.h"
 #include "producer/serve_metrics.h"
 #include "producer/task/beat_json.h"
+#include "producer/task/change_intake.h"
 #include "producer/worker.h"
 
 #include <inttypes.h>
@@ -558,6 +559,15 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     case TASK_INTAKE_CONFIG:
         rc = show_config(intake, err);
+        break;
+    case TASK_INTAKE_CHANGE:
+        rc = change_intake_make(intake->config.store, intake->request, err);
+        break;
+    case TASK_INTAKE_SCENES:
+        rc = change_intake_scenes(intake->config.store, intake->request, err);
+        break;
+    case TASK_INTAKE_GROUPS:
+        rc = change_intake_groups(intake->config.store, intake->request, err);
         break;
     }
     *finished = rc != RC_RETRY;

@@ -29,6 +29,9 @@ enum task_intake_kind {
     TASK_INTAKE_AUDIT,
     TASK_INTAKE_BEAT,
     TASK_INTAKE_CONFIG,
+    TASK_INTAKE_CHANGE,
+    TASK_INTAKE_SCENES,
+    TASK_INTAKE_GROUPS,
 };
 
 /* entry.weight is the number of submitted tasks, or 1. After QUEUE_DONE either failed is set and
@@ -49,7 +52,10 @@ struct task_intake_request {
     const char *known;                  /* the header If-None-Match, or "" */
     bool is_known; /* the answer: the client has this version, and body is empty */
     char config_version[RETRY_CONFIG_VERSION_SIZE];
-    struct buf body; /* the answer as JSON, but for TASK_INTAKE_SUBMIT */
+    struct retry_change *change;      /* of TASK_INTAKE_CHANGE, checked */
+    struct retry_scene_filter scenes; /* of TASK_INTAKE_SCENES; of TASK_INTAKE_GROUPS, which uses
+                                         group and after_group */
+    struct buf body;                  /* the answer as JSON, but for TASK_INTAKE_SUBMIT */
     bool failed;
     struct request_fault fault;
 };

@@ -303,7 +303,7 @@ static int run_on_kinds(struct db *db, struct retry_request *request, const char
                ? retry_group(db, request)
                : retry_scene(db, request);
     if (code == EXIT_USAGE)
-        retry_audit_end(db, request, false); /* it was refused */
+        retry_audit_refuse(db, request); /* it was refused */
     return code;
 }
 

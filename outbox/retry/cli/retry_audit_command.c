@@ -48,6 +48,7 @@ static void put_what(struct buf *out, const struct retry_request *request)
     put_word(out, "topics", words->topics);
     put_word(out, "initScene", words->init_scene);
     put_word(out, "shards", words->shards);
+    put_word(out, "route", words->route);
     put_word(out, "description", words->description);
     put_word(out, "policy", words->policy);
     if (words->to > 0)
@@ -81,9 +82,9 @@ enum rc retry_audit_begin(struct db *db, struct retry_request *request, const ch
     return rc;
 }
 
-void retry_audit_end(struct db *db, const struct retry_request *request, bool changed)
+void retry_audit_refuse(struct db *db, const struct retry_request *request)
 {
-    audit_mysql_add(db, request->audit_id, changed, NULL);
+    audit_mysql_add(db, request->audit_id, 0, NULL);
 }
 
 struct audit_output {

@@ -7,16 +7,14 @@
 #include "common/db/db.h"
 #include "outbox/retry/cli/retry_request.h"
 
-#include <stdbool.h>
-
 /* Writes the row of the action and its number into request->audit_id. If it cannot be written the
  * action must not begin. by: the operator's name. */
 enum rc retry_audit_begin(struct db *db, struct retry_request *request, const char *by,
                           struct err *err);
 
-/* Adds the outcome of an action on a scene or a group. Without an answer of the database the row
+/* Tells that the action was refused and changed nothing. Without an answer of the database the row
  * stays as it is: unknown. */
-void retry_audit_end(struct db *db, const struct retry_request *request, bool changed);
+void retry_audit_refuse(struct db *db, const struct retry_request *request);
 
 /* Lists the rows. Returns an enum exit_code. */
 int retry_audit(struct db *db, const struct retry_request *request);

@@ -132,7 +132,7 @@ int retry_edit(struct db *db, const struct retry_handlers *handlers, struct retr
     buf_done(&given.headers);
     buf_done(&given.params);
     if (rc == RC_REJECT) {
-        retry_audit_end(db, request, false);
+        retry_audit_refuse(db, request);
         fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
         return EXIT_USAGE;
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_group_command.h"
-#include "outbox/retry/cli/retry_audit_command.h"
 
 #include "common/options.h"
-#include "common/text.h"
+#include "outbox/retry/change.h"
 #include "outbox/retry/cli/retry_scene_command.h"
 #include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/clients/client.h"
@@ -91,33 +90,7 @@ static int list_groups(struct db *db, const struct retry_request *request)
     return options_print(&group_list.out);
 }
 
-static int print_refusal(const struct err *err)
-{
-    fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err->text);
-    return EXIT_USAGE;
-}
-
-static enum rc check_lists(const struct retry_words *words, struct err *err)
-{
-    unsigned shards;
-    enum rc rc = RC_OK;
-
-    if (words->handlers)
-        rc = retry_list_check(words->handlers, RETRY_GROUP_HANDLERS_SIZE, "--handlers", err);
-    if (rc == RC_OK && words->scenes)
-        rc = retry_list_check(words->scenes, RETRY_GROUP_LIST_SIZE, "--scenes", err);
-    if (rc == RC_OK && words->topics)
-        rc = retry_list_check(words->topics, RETRY_GROUP_LIST_SIZE, "--topics", err);
-    if (rc == RC_OK && words->shards && words->shards[0] &&
-        (strlen(words->shards) >= RETRY_GROUP_SHARDS_SIZE ||
-         !retry_shards_read(&shards, words->shards)))
-        rc = err_fail(err, RC_REJECT, 0,
-                      "--shards takes a list of shards of 0..%d, like 0-3,7, or nothing for all",
-                      RETRY_SHARDS - 1);
-    return rc;
-}
-
-/* Reads --init-scene into text: one of the two words, or a policy that is valid. */
+/* Reads --init-scene into text: one of the two words, or a policy. */
 static enum rc take_init_scene(struct buf *text, const char *word, struct err *err)
 {
     enum rc rc;
@@ -130,97 +103,78 @@ static enum rc take_init_scene(struct buf *text, const char *word, struct err *e
         return err_fail(err, RC_REJECT, 0,
                         "--init-scene takes standard, refuse, preset:NAME, JSON or @FILE");
     rc = retry_scene_take_policy(text, word, err);
+    if (rc == RC_OK && strlen(buf_text(text)) != text->len)
+        rc = err_fail(err, RC_REJECT, 0, "--init-scene takes a policy of up to %d ASCII characters",
+                      RETRY_GROUP_INIT_SIZE - 1);
+    return rc;
+}
+
+static void print_change(const struct retry_request *request, enum retry_change_kind kind,
+                         bool changed)
+{
+    printf("group %s ", request->group);
+    if (kind == CHANGE_GROUP_SET)
+        puts(changed ? "is set" : "was so before");
+    else if (kind == CHANGE_GROUP_ENABLE)
+        puts(changed ? "is enabled: its tasks run" : "was enabled before");
+    else
+        puts(changed ? "is disabled: running attempts end, no task begins" : "was disabled before");
+}
+
+/* Checks and makes a change of the group, and ends the command. */
+static int make_change(struct db *db, const struct retry_request *request,
+                       struct retry_change *change)
+{
+    struct retry_changed result = {.changed = false};
+    struct buf init_scene = {0};
+    const char *field;
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    change->group = request->group;
+    change->via = "shell";
+    change->audit_id = request->audit_id;
+    if (change->values.init_scene) {
+        rc = take_init_scene(&init_scene, change->values.init_scene, &err);
+        change->values.init_scene = buf_text(&init_scene);
+    }
+    if (rc == RC_OK)
+        rc = retry_change_check(change, &field, &err);
+    if (rc == RC_OK)
+        rc = retry_change_make(db, change, &result, &err);
+    buf_done(&init_scene);
+    if (rc == RC_REJECT) {
+        fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err.text);
+        return EXIT_USAGE;
+    }
     if (rc != RC_OK)
-        return rc;
-    if (text->len >= RETRY_GROUP_INIT_SIZE || !text_is_ascii(buf_text(text)) ||
-        strlen(buf_text(text)) != text->len)
-        return err_fail(err, RC_REJECT, 0,
-                        "--init-scene takes a policy of up to %d ASCII characters",
-                        RETRY_GROUP_INIT_SIZE - 1);
-    retry_scene_find_fault(buf_text(text), NULL, err);
-    if (!err->text[0])
-        return RC_OK;
-    err_wrap(err, "--init-scene is not standard, refuse or a valid policy");
-    return RC_REJECT;
-}
-
-static enum rc check_description(const char *text, struct err *err)
-{
-    size_t chars = 0;
-
-    /* A byte 10xxxxxx continues a character. */
-    for (const char *at = text; *at; at++)
-        chars += ((unsigned char)*at & 0xc0) != 0x80;
-    if (utf8_fits(text, strlen(text)) && utf8_prints(text, strlen(text)) &&
-        chars <= RETRY_GROUP_DESCRIPTION_CHARS_MAX)
-        return RC_OK;
-    return err_fail(err, RC_REJECT, 0, "--description takes up to %d printable characters of UTF-8",
-                    RETRY_GROUP_DESCRIPTION_CHARS_MAX);
-}
-
-static enum rc check_route(const char *text, struct err *err)
-{
-    enum client_route route;
-
-    if (client_route_read(text, &route))
-        return RC_OK;
-    return err_fail(err, RC_REJECT, 0,
-                    "--route takes random, round_robin, consistent_hash, lru or two_choices");
+        return options_fail(rc, &err);
+    print_change(request, change->kind, result.changed);
+    return EXIT_DONE;
 }
 
 static int set_group(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
-    struct retry_group_values values = {
-        .handlers = words->handlers,
-        .scenes = words->scenes,
-        .topics = words->topics,
-        .route = words->route,
-        .shards = words->shards,
-        .description = words->description,
-    };
-    struct buf init_scene = {0};
-    struct err err = {0};
-    bool changed = false;
-    enum rc rc = check_lists(words, &err);
+    struct retry_change change = {.kind = CHANGE_GROUP_SET,
+                                  .values = {
+                                      .handlers = words->handlers,
+                                      .scenes = words->scenes,
+                                      .topics = words->topics,
+                                      .init_scene = words->init_scene,
+                                      .route = words->route,
+                                      .description = words->description,
+                                  }};
 
-    if (rc == RC_OK && words->route)
-        rc = check_route(words->route, &err);
-    if (rc == RC_OK && words->description)
-        rc = check_description(words->description, &err);
-    if (rc == RC_OK && words->init_scene) {
-        rc = take_init_scene(&init_scene, words->init_scene, &err);
-        values.init_scene = buf_text(&init_scene);
-    }
-    if (rc == RC_OK)
-        rc = retry_group_set(db, request->group, &values, &changed, &err);
-    buf_done(&init_scene);
-    if (rc == RC_REJECT)
-        return print_refusal(&err);
-    if (rc != RC_OK)
-        return options_fail(rc, &err);
-    retry_audit_end(db, request, changed);
-    printf("group %s %s\n", request->group, changed ? "is set" : "was so before");
-    return EXIT_DONE;
+    return make_change(db, request, &change);
 }
 
 static int enable_group(struct db *db, const struct retry_request *request)
 {
-    bool enable = request->action == RETRY_GROUP_ENABLE;
-    struct err err = {0};
-    bool changed = false;
-    enum rc rc = retry_group_enable(db, request->group, enable, &changed, &err);
+    struct retry_change change = {
+        .kind = request->action == RETRY_GROUP_ENABLE ? CHANGE_GROUP_ENABLE : CHANGE_GROUP_DISABLE};
 
-    if (rc == RC_REJECT)
-        return print_refusal(&err);
-    if (rc != RC_OK)
-        return options_fail(rc, &err);
-    retry_audit_end(db, request, changed);
-    printf("group %s %s%s\n", request->group, changed ? "is " : "was ",
-           enable
-               ? (changed ? "enabled: its tasks run" : "enabled before")
-               : (changed ? "disabled: running attempts end, no task begins" : "disabled before"));
-    return EXIT_DONE;
+    return make_change(db, request, &change);
 }
 
 int retry_group(struct db *db, const struct retry_request *request)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/cli/retry_scene_command.h"
-#include "outbox/retry/cli/retry_audit_command.h"
 
 #include "common/loop.h"
 #include "common/nearest.h"
@@ -8,6 +7,7 @@
 #include "common/os.h"
 #include "common/text.h"
 #include "common/utc.h"
+#include "outbox/retry/change.h"
 #include "outbox/retry/cli/task_text.h"
 #include "outbox/retry/policy/policy.h"
 #include "outbox/retry/store/scene_mysql.h"
@@ -19,27 +19,6 @@
 #include <string.h>
 
 #define WAIT_POLL_MS 100
-
-void retry_scene_find_fault(const char *policy_text, const char *options, struct err *err)
-{
-    struct policy policy;
-    json_error_t fault;
-    json_t *object;
-
-    err->text[0] = '\0';
-    if (policy_parse(&policy, policy_text, policy_text ? strlen(policy_text) : 0, err) != RC_OK)
-        return;
-    policy_done(&policy);
-    if (!options || !*options)
-        return;
-    object = json_loads(options, JSON_REJECT_DUPLICATES, &fault);
-    if (!object)
-        err_set(err, "options are a JSON object: %s (line %d, column %d)", fault.text, fault.line,
-                fault.column);
-    else if (!json_is_object(object))
-        err_set(err, "options are a JSON object");
-    json_decref(object);
-}
 
 struct scenes {
     struct buf out;
@@ -421,31 +400,57 @@ static int await_processes(struct db *db, const struct retry_request *request)
     return EXIT_UNAVAILABLE;
 }
 
-/* Ends the command after scene_mysql_set(). */
-static int end_set(struct db *db, const struct retry_request *request, enum rc rc, bool changed,
-                   const struct err *err)
+static void print_change(const struct retry_request *request, enum retry_change_kind kind,
+                         bool changed)
 {
-    if (rc == RC_REJECT) {
-        fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err->text);
-        return EXIT_USAGE;
-    }
-    if (rc != RC_OK)
+    printf("scene %s/%s ", request->group, request->scene);
+    if (kind == CHANGE_SCENE_SET)
+        puts(changed ? "is set" : "was so before");
+    else if (kind == CHANGE_SCENE_PAUSE)
+        puts(changed ? "is paused: running attempts end, no task begins" : "was paused before");
+    else
+        puts(changed ? "goes on" : "was not paused");
+}
+
+static int print_refusal(enum rc rc, const struct err *err)
+{
+    if (rc != RC_REJECT)
         return options_fail(rc, err);
-    retry_audit_end(db, request, changed);
-    printf("scene %s/%s %s\n", request->group, request->scene,
-           changed ? "is set" : "was so before");
+    fprintf(stderr, "tallybox retry: %s; nothing was changed\n", err->text);
+    return EXIT_USAGE;
+}
+
+/* Checks and makes a change of the scene, and ends the command. */
+static int make_change(struct db *db, const struct retry_request *request,
+                       struct retry_change *change)
+{
+    struct retry_changed result = {.changed = false};
+    const char *field;
+    struct err err = {0};
+    enum rc rc;
+
+    change->group = request->group;
+    change->scene = request->scene;
+    change->via = "shell";
+    change->audit_id = request->audit_id;
+    rc = retry_change_check(change, &field, &err);
+    if (rc == RC_OK)
+        rc = retry_change_make(db, change, &result, &err);
+    if (rc != RC_OK)
+        return print_refusal(rc, &err);
+    print_change(request, change->kind, result.changed);
     return await_processes(db, request);
 }
 
 static int set_scene(struct db *db, const struct retry_request *request)
 {
     const struct retry_words *words = &request->words;
-    const struct scene_target target = {request->group, request->scene, request->audit_id};
+    struct retry_change change = {.kind = CHANGE_SCENE_SET};
     struct buf policy = {0};
     struct buf options = {0};
     struct err err = {0};
-    bool changed = false;
     enum rc rc = RC_OK;
+    int code;
 
     if (words->policy)
         rc = retry_scene_take_policy(&policy, words->policy, &err);
@@ -455,16 +460,12 @@ static int set_scene(struct db *db, const struct retry_request *request)
         rc = err_fail(&err, RC_REJECT, 0,
                       "policy and options must be UTF-8 texts of less than %d bytes",
                       POLICY_BYTES_MAX);
-    if (rc == RC_OK) {
-        retry_scene_find_fault(buf_text(&policy), buf_text(&options), &err);
-        rc = err.text[0] ? RC_REJECT : RC_OK;
-    }
-    if (rc == RC_OK)
-        rc = scene_mysql_set(db, &target, words->policy ? buf_text(&policy) : NULL,
-                             words->options ? buf_text(&options) : NULL, &changed, &err);
+    change.policy = words->policy ? buf_text(&policy) : NULL;
+    change.options = words->options ? buf_text(&options) : NULL;
+    code = rc == RC_OK ? make_change(db, request, &change) : print_refusal(rc, &err);
     buf_done(&policy);
     buf_done(&options);
-    return end_set(db, request, rc, changed, &err);
+    return code;
 }
 
 struct old_version {
@@ -488,12 +489,12 @@ static enum rc take_version(void *ctx, const struct scene_version *version, stru
 /* A version may be paused or not; reverting to it neither pauses nor resumes the scene. */
 static int revert_scene(struct db *db, const struct retry_request *request)
 {
-    const struct scene_target target = {request->group, request->scene, request->audit_id};
+    struct retry_change change = {.kind = CHANGE_SCENE_SET};
     struct old_version old = {.found = false};
     struct err err = {0};
-    bool changed = false;
     enum rc rc = scene_mysql_versions(db, request->group, request->scene, request->words.to, 1,
                                       take_version, &old, &err);
+    int code;
 
     if (rc == RC_OK && !old.found)
         rc = err_fail(&err, RC_REJECT, 0,
@@ -501,33 +502,20 @@ static int revert_scene(struct db *db, const struct retry_request *request)
                       "; tallybox retry scene history %s --group %s lists them",
                       request->group, request->scene, request->words.to, request->scene,
                       request->group);
-    if (rc == RC_OK) {
-        retry_scene_find_fault(buf_text(&old.policy), buf_text(&old.options), &err);
-        rc = err.text[0] ? RC_REJECT : RC_OK;
-    }
-    if (rc == RC_OK)
-        rc = scene_mysql_set(db, &target, buf_text(&old.policy), buf_text(&old.options), &changed,
-                             &err);
+    change.policy = buf_text(&old.policy);
+    change.options = buf_text(&old.options);
+    code = rc == RC_OK ? make_change(db, request, &change) : print_refusal(rc, &err);
     buf_done(&old.policy);
     buf_done(&old.options);
-    return end_set(db, request, rc, changed, &err);
+    return code;
 }
 
 static int set_scene_paused(struct db *db, const struct retry_request *request)
 {
-    bool pause = request->action == RETRY_PAUSE;
-    struct err err = {0};
-    bool changed = false;
-    const struct scene_target target = {request->group, request->scene, request->audit_id};
-    enum rc rc = scene_mysql_pause(db, &target, pause, &changed, &err);
+    struct retry_change change = {.kind = request->action == RETRY_PAUSE ? CHANGE_SCENE_PAUSE
+                                                                         : CHANGE_SCENE_RESUME};
 
-    if (rc != RC_OK)
-        return options_fail(rc, &err);
-    retry_audit_end(db, request, changed);
-    printf("scene %s/%s %s%s\n", request->group, request->scene, changed ? "" : "was ",
-           pause ? (changed ? "is paused: running attempts end, no task begins" : "paused before")
-                 : (changed ? "goes on" : "not paused"));
-    return await_processes(db, request);
+    return make_change(db, request, &change);
 }
 
 int retry_scene(struct db *db, const struct retry_request *request)

@@ -21,10 +21,6 @@ int retry_scene(struct db *db, const struct retry_request *request);
 enum rc retry_scene_notes(struct db *db, const char *group, const char *scene, struct buf *out,
                           struct err *err);
 
-/* Writes the fault of a scene's policy or options into err; its text is "" if there is none. NULL:
- * the default ones. */
-void retry_scene_find_fault(const char *policy, const char *options, struct err *err);
-
 /* Appends a policy that an operator gives: the text itself, that of FILE for "@FILE" ("@-":
  * standard input), or the one of "preset:NAME". RC_REJECT: err names what cannot be read. */
 enum rc retry_scene_take_policy(struct buf *text, const char *word, struct err *err);

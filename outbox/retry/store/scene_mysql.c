@@ -2,6 +2,7 @@
 #include "outbox/retry/store/scene_mysql.h"
 
 #include "common/buf.h"
+#include "outbox/retry/store/audit_mysql.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -117,11 +118,10 @@ static enum rc make_row(struct db *db, const char *group, const char *scene, str
 }
 
 /* A change that changes nothing does not count. */
-static enum rc end_change(struct db *db, enum rc rc, uint64_t affected, bool *changed,
-                          struct err *err)
+static enum rc end_change(struct db *db, enum rc rc, struct scene_outcome *outcome, struct err *err)
 {
-    *changed = rc == RC_OK && affected > 0;
-    if (*changed)
+    outcome->changed = outcome->changed && rc == RC_OK;
+    if (outcome->changed)
         return db_commit(db, err);
     db_rollback(db);
     return rc;
@@ -160,38 +160,63 @@ static enum rc keep_new(struct db *db, const struct scene_target *target, struct
     return run_sql(db, &sql, NULL, err);
 }
 
-static enum rc begin_change(struct db *db, const struct scene_target *target, bool make,
+static enum rc read_version(struct db *db, const struct scene_target *target, int64_t *version,
                             struct err *err)
+{
+    struct buf sql = {0};
+    enum rc rc;
+
+    put_name(db, &sql, "SELECT version FROM retry_scene WHERE task_group = ", target->group);
+    put_name(db, &sql, " AND scene = ", target->scene);
+    buf_text_put(&sql, " FOR UPDATE");
+    rc = sql.failed ? err_fail(err, RC_FATAL, 0, "no memory to read a scene")
+                    : db_number(db, buf_text(&sql), version, NULL, err);
+    buf_done(&sql);
+    return rc;
+}
+
+/* The row stays locked until the transaction ends. */
+static enum rc begin_change(struct db *db, const struct scene_target *target, bool make,
+                            struct scene_outcome *outcome, struct err *err)
 {
     enum rc rc = count_change(db, err);
 
+    *outcome = (struct scene_outcome){.version = 0};
     if (rc == RC_OK)
         rc = keep_replaced(db, target, err);
     if (rc == RC_OK && make)
         rc = make_row(db, target->group, target->scene, err);
-    return rc;
+    return rc == RC_OK ? read_version(db, target, &outcome->version, err) : rc;
 }
 
-/* Runs the UPDATE of a change that has begun, and ends it. */
+/* Runs the UPDATE of a change that has begun, and ends it. A change that is based on another
+ * version is undone, unless the row was so already: its answer may have been lost. */
 static enum rc run_change(struct db *db, const struct scene_target *target, struct buf *sql,
-                          bool *changed, struct err *err)
+                          struct scene_outcome *outcome, struct err *err)
 {
     uint64_t affected = 0;
     enum rc rc = run_sql(db, sql, &affected, err);
 
-    if (rc == RC_OK && affected > 0)
+    outcome->outdated =
+        rc == RC_OK && affected > 0 && target->based_on && *target->based_on != outcome->version;
+    outcome->changed = affected > 0 && !outcome->outdated;
+    if (rc == RC_OK && outcome->changed) {
+        outcome->version++;
         rc = keep_new(db, target, err);
-    return end_change(db, rc, affected, changed, err);
+    }
+    if (rc == RC_OK && outcome->changed)
+        rc = audit_mysql_add(db, target->audit_id, 1, err);
+    return end_change(db, rc, outcome, err);
 }
 
 enum rc scene_mysql_pause(struct db *db, const struct scene_target *target, bool paused,
-                          bool *changed, struct err *err)
+                          struct scene_outcome *outcome, struct err *err)
 {
     struct buf sql = {0};
-    enum rc rc = begin_change(db, target, paused, err);
+    enum rc rc = begin_change(db, target, paused, outcome, err);
 
     if (rc != RC_OK)
-        return end_change(db, rc, 0, changed, err);
+        return end_change(db, rc, outcome, err);
     buf_print(&sql,
               "UPDATE retry_scene SET paused = %d, version = version + 1, updated_at = "
               "UTC_TIMESTAMP(3)",
@@ -199,7 +224,7 @@ enum rc scene_mysql_pause(struct db *db, const struct scene_target *target, bool
     put_name(db, &sql, " WHERE task_group = ", target->group);
     put_name(db, &sql, " AND scene = ", target->scene);
     buf_print(&sql, " AND paused <> %d", paused);
-    return run_change(db, target, &sql, changed, err);
+    return run_change(db, target, &sql, outcome, err);
 }
 
 static void put_set(struct db *db, struct buf *sql, const char *column, const char *text)
@@ -220,13 +245,13 @@ static void put_differs(struct db *db, struct buf *sql, const char *column, cons
 }
 
 enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const char *policy,
-                        const char *options, bool *changed, struct err *err)
+                        const char *options, struct scene_outcome *outcome, struct err *err)
 {
     struct buf sql = {0};
-    enum rc rc = begin_change(db, target, true, err);
+    enum rc rc = begin_change(db, target, true, outcome, err);
 
     if (rc != RC_OK)
-        return end_change(db, rc, 0, changed, err);
+        return end_change(db, rc, outcome, err);
     buf_text_put(&sql, "UPDATE retry_scene SET version = version + 1, updated_at = "
                        "UTC_TIMESTAMP(3)");
     put_set(db, &sql, "policy", policy);
@@ -237,7 +262,7 @@ enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const 
     put_differs(db, &sql, "policy", policy);
     put_differs(db, &sql, "options", options);
     buf_char(&sql, ')');
-    return run_change(db, target, &sql, changed, err);
+    return run_change(db, target, &sql, outcome, err);
 }
 
 struct version_query {

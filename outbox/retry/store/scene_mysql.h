@@ -24,19 +24,27 @@ struct scene_target {
     const char *group;
     const char *scene;
     int64_t audit_id; /* of the action, whose operator and reason the new version gets; 0: none */
+    const int64_t *based_on; /* the version that the row must have; 0: no row; NULL: any */
 };
 
-/* *changed: it was not so before. Each change is one transaction, which also counts it and stores
- * the new version; a version that was made by SQL is stored before it is replaced. RC_RETRY:
- * unknown, and doing it again is harmless. RC_FATAL: also when a new row would be one more than
+/* What became of the row. */
+struct scene_outcome {
+    bool changed;    /* it was not so before */
+    bool outdated;   /* it is not so and not of the version that the change is based on */
+    int64_t version; /* of the row now; 0: there is none */
+};
+
+/* Each change is one transaction, which also counts it, in the audit, too, and stores the new
+ * version; a version that was made by SQL is stored before it is replaced. RC_RETRY: unknown, and
+ * doing it again is harmless. RC_FATAL: also when a new row would be one more than
  * RETRY_SCENES_MAX; nothing was changed. */
 enum rc scene_mysql_pause(struct db *db, const struct scene_target *target, bool paused,
-                          bool *changed, struct err *err);
+                          struct scene_outcome *outcome, struct err *err);
 
 /* Writes policy and options; NULL leaves a value unchanged, "" removes it. The caller has checked
  * both. */
 enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const char *policy,
-                        const char *options, bool *changed, struct err *err);
+                        const char *options, struct scene_outcome *outcome, struct err *err);
 
 /* A version of a scene. Texts are valid during the call that gets it. */
 struct scene_version {
