@@ -72,6 +72,8 @@ static enum rc check_options(const struct dead_request *request, struct err *err
         {"queue", options->queue, request->action == DEAD_REPLAY},
         {"all", options->all, request->action == DEAD_REPLAY || request->action == DEAD_DROP},
         {"yes", options->yes, request->action == DEAD_REPLAY || request->action == DEAD_DROP},
+        {"reason", options->reason != NULL,
+         request->action == DEAD_REPLAY || request->action == DEAD_DROP},
         {"limit", options->limit != DEAD_NUMBER_ANY, request->action != DEAD_SHOW},
     };
 

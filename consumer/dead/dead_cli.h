@@ -30,6 +30,7 @@ struct dead_options {
     int64_t limit;
     int64_t after;
     const char *value_path;
+    const char *reason; /* why, for the audit */
     bool all;
     bool yes;
     bool json;

@@ -238,6 +238,8 @@ int dead_command(int argc, char **argv)
         {"queue", OPTION_FLAG, &given.queue, NULL,
          "replay: submit the records as tasks of the retry queue, which retries by its policy",
          NULL},
+        {"reason", OPTION_TEXT, &given.reason, "TEXT",
+         "replay, drop: why, for the audit (tallybox retry audit)", NULL},
         {"yes", OPTION_FLAG, &given.yes, NULL, "replay, drop: do not ask for a confirmation", NULL},
         {"json", OPTION_FLAG, &given.json, NULL, "print one JSON object", NULL},
     };

@@ -7,6 +7,7 @@
 #include "common/os.h"
 #include "common/utc.h"
 #include "consumer/dead/dead.h"
+#include "consumer/dead/dead_audit_command.h"
 #include "consumer/held/held_mysql.h"
 #include "consumer/held/vote_task.h"
 #include "consumer/installation_mysql.h"
@@ -421,7 +422,7 @@ static int print_queued(const struct queue_work *work, bool json)
  * selects. Returns an enum exit_code. A second call with the same records makes no second task
  * while the first one is active. */
 static int queue_records(struct dead_mysql *mysql, struct dead_request *request,
-                         const struct settings *settings)
+                         const struct settings *settings, struct dead_audit *audit)
 {
     struct queue_work work = {.group = installation_group(settings)};
     struct held_mysql *held = NULL;
@@ -440,9 +441,43 @@ static int queue_records(struct dead_mysql *mysql, struct dead_request *request,
     held_mysql_close(held);
     if (rc != RC_OK)
         return options_fail(rc, &err);
+    dead_audit_end(audit, work.records);
     code = print_queued(&work, request->options.json);
     return code == EXIT_DONE && work.records == 0 && !dead_request_is_bulk(request) ? EXIT_FAILED
                                                                                     : code;
+}
+
+/* Records that are no longer dead because of this command. */
+static uint64_t count_decided(const struct work *work)
+{
+    uint64_t decided = 0;
+
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+        decided += stays_dead((enum dead_outcome)i) ? 0 : work->counts[i];
+    return decided;
+}
+
+static int decide_with_audit(struct work *work, const struct settings *settings)
+{
+    struct dead_request *request = work->request;
+    struct dead_audit audit;
+    struct err err = {0};
+    enum rc rc = dead_audit_begin(&audit, settings, request, &err);
+    int code;
+
+    if (rc != RC_OK) {
+        code = options_fail(rc, &err);
+    } else if (request->options.queue) {
+        code = queue_records(work->mysql, request, settings, &audit);
+    } else {
+        if (work->matched > 0 || !dead_request_is_bulk(request))
+            rc = decide_records(work, &err);
+        if (rc == RC_OK)
+            dead_audit_end(&audit, count_decided(work));
+        code = print_result(work, rc, &err);
+    }
+    dead_audit_close(&audit);
+    return code;
 }
 
 int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
@@ -476,13 +511,7 @@ int dead_decide(struct dead_mysql *mysql, struct dead_request *request,
     if (code < 0) {
         /* Excludes records that die after the confirmation. */
         request->filter.id_max = id_max;
-        if (request->options.queue) {
-            free_work(&work);
-            return queue_records(mysql, request, settings);
-        }
-        if (work.matched > 0 || !dead_request_is_bulk(request))
-            rc = decide_records(&work, &err);
-        code = print_result(&work, rc, &err);
+        code = decide_with_audit(&work, settings);
     }
     free_work(&work);
     return code;

@@ -90,6 +90,14 @@ enum rc retry_actions_find(struct db *db, const struct retry_action_filter *filt
                                                 struct err *err),
                            void *ctx, bool *more, int64_t *after, struct err *err);
 
+/* Writes the row of an action of another component, which is about to begin, without id, time and
+ * number; NULL: an empty text. On any other result than RC_OK the action must not begin. */
+enum rc retry_audit_write(struct db *db, const struct retry_action_view *action, int64_t *id,
+                          struct err *err);
+
+/* Adds to the number of its changes. RC_RETRY: unknown; calling again may add it twice. */
+enum rc retry_audit_count(struct db *db, int64_t id, uint64_t changed, struct err *err);
+
 /* The action on the command line and in the audit; static. */
 const char *retry_operation_name(enum retry_operation_kind kind);
 

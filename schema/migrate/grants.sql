@@ -172,6 +172,7 @@ GRANT SELECT, UPDATE, DELETE ON sink_side.dead_record TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON sink_side.dead_history TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_dead'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_dead'@'%';
+GRANT SELECT (id, changed), INSERT, UPDATE (changed) ON outbox_side.retry_audit TO 'tallybox_dead'@'%';
 
 -- retry_admin: `tallybox retry ACTION`; for list, show and history SELECT is enough.
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_retry_admin'@'%';

@@ -49,6 +49,8 @@ FORBIDDEN = {
                   "SELECT params FROM retry_task_history", "SELECT content FROM remark",
                   "UPDATE remark SET deleted_at = NULL", "DELETE FROM remark",
                   "DELETE FROM deleted_content", "SELECT * FROM vote_state"],
+    "dead": ["SELECT what FROM retry_audit", "UPDATE retry_audit SET acted_by = ''",
+             "DELETE FROM retry_audit", "UPDATE dead_history SET decision = ''"],
     "rollup": ["SELECT content FROM remark", "UPDATE remark SET content = ''",
                "UPDATE vote_tally SET votes = 0", "SELECT * FROM vote_document"],
     "retry": ["UPDATE retry_client SET address = 'http://evil/'",

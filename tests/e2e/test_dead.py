@@ -457,6 +457,72 @@ class Replay(DeadCase):
         self.verify()
 
 
+class Audited(suite.Case):
+    """Each replay and drop has its row in the audit of the retry queue."""
+
+    roles = ()
+
+    def setUp(self):
+        for table in ("dead_record", "dead_history", "retry_audit", "vote_document", "retry_task"):
+            self.stack.sql(f"DELETE FROM {table}")
+        for number, (content, value) in enumerate(((1, event(1, 1)), (2, event(1, 2)), (3, "?"))):
+            self.stack.sql(
+                "INSERT INTO dead_record (consumer_group, topic, partition_id, record_offset, "
+                "record_key, payload, headers, reason_class, reason, created_at) VALUES "
+                "(%s, %s, 0, %s, %s, %s, '[]', 'decode', 'a test', UTC_TIMESTAMP(3))",
+                [self.stack.group, self.stack.topic, number, str(content), json.dumps(value)])
+        self.records = [row[0] for row in self.stack.sql("SELECT id FROM dead_record ORDER BY id")]
+
+    def dead(self, *arguments, **options):
+        return self.stack.tallybox("dead", *arguments, **options)
+
+    def audit(self):
+        return self.stack.sql("SELECT via, action, task_group, what, why, changed FROM retry_audit "
+                              "ORDER BY id")
+
+    def test_who_did_what_and_how_many(self):
+        first, second, third = self.records
+        self.dead("drop", first, "--yes", "--reason", "a test vote")
+        self.dead("drop", first, "--yes")
+        self.dead("replay", "--all", "--yes", "--reason", "fixed", expect=suite.FAILED)
+        self.dead("replay", third, "--queue", "--yes")
+        self.dead("list")
+        self.dead("show", third)
+        self.dead("list", "--reason", "x", expect=suite.USAGE)
+        group = self.stack.group[:64]
+        self.assertEqual(self.audit(), [
+            ("shell", "dead drop", group, f"id={first}", "a test vote", 1),
+            ("shell", "dead drop", group, f"id={first}", "", 0),
+            ("shell", "dead replay", group, "all=yes", "fixed", 1),
+            ("shell", "dead replay", group, f"id={third} queue=yes", "", 1)])
+        self.assertEqual(self.stack.sql("SELECT dead_id, decision FROM dead_history ORDER BY id"),
+                         [(first, "dropped"), (second, "applied")])
+        by = self.stack.sql("SELECT DISTINCT acted_by FROM retry_audit")
+        self.assertEqual(by, self.stack.sql("SELECT DISTINCT decided_by FROM dead_history"))
+        self.assertIn(f"dead replay {group}/* all=yes  changed 1: fixed",
+                      self.stack.tallybox("retry", "audit").stdout)
+
+    def test_without_the_audit_nothing_is_decided(self):
+        self.stack.sql("RENAME TABLE retry_audit TO retry_audit_away")
+        try:
+            for action in (["drop"], ["replay"], ["replay", "--queue"]):
+                done = self.dead(*action, "--all", "--yes", expect=None)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("the audit cannot be written, nothing was changed", done.stderr)
+        finally:
+            self.stack.sql("RENAME TABLE retry_audit_away TO retry_audit")
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 3)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 0)
+
+    def test_the_row_is_in_the_database_of_the_writers(self):
+        closed = suite.free_port()
+        done = self.dead("drop", "--all", "--yes", expect=None, sets={
+            "mysql.port": closed, "sink.port": self.stack.number("SELECT @@port")})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the audit cannot be written, nothing was changed", done.stderr)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 3)
+
+
 class RefusedRow(suite.Case):
     """One event of a hundred keys is refused by the broker: only its own key waits."""
 

@@ -185,3 +185,24 @@ enum rc retry_actions_find(struct db *db, const struct retry_action_filter *filt
     *after = page.after;
     return rc;
 }
+
+enum rc retry_audit_write(struct db *db, const struct retry_action_view *action, int64_t *id,
+                          struct err *err)
+{
+    const struct audit_entry entry = {
+        .by = action->by,
+        .via = action->via,
+        .action = action->action,
+        .group = action->group,
+        .scene = action->scene,
+        .what = action->what,
+        .why = action->why,
+    };
+
+    return audit_mysql_begin(db, &entry, id, err);
+}
+
+enum rc retry_audit_count(struct db *db, int64_t id, uint64_t changed, struct err *err)
+{
+    return audit_mysql_add(db, id, changed, err);
+}
