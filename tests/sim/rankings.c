@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RETRY_MS 2000
+#define RETRY_MS INT64_C(2000)
 #define REFRESH_MS 6000
 #define SILENT_MS 5000
 #define STALE_MS 20000
@@ -499,12 +499,13 @@ static void check_memory(struct ranking_process *ranking)
     const struct recommended_config *config = &ranking->config;
     int64_t items = metric_value(&serve_recommended_items);
     int64_t empty = metric_value(&serve_recommended_empty);
+    int64_t lists = items + empty;
 
     if (items > (int64_t)config->items_max || empty > (int64_t)config->empty_max ||
-        (items + empty > 1 && metric_value(&serve_recommended_bytes) > (int64_t)config->bytes_max))
+        (lists > 1 && metric_value(&serve_recommended_bytes) > (int64_t)config->bytes_max))
         sim_fail(ranking->proc->sim, STORY_ALL,
                  "P8: %s keeps %lld lists, %lld of them without remarks", ranking->proc->name,
-                 (long long)(items + empty), (long long)empty);
+                 (long long)lists, (long long)empty);
 }
 
 static void builder_thread(void *arg)
