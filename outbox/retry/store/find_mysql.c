@@ -11,6 +11,7 @@
 /* One page reads at most this many rows: a filter without matches must not load a server that has
  * millions of rows. */
 #define WINDOW_ROWS 20000
+#define FIRST_WINDOW_ROWS 1000 /* enough for a page where most rows match */
 #define WINDOW_DIGITS "20000"
 #define WINDOWS_MAX 10 /* in one page */
 
@@ -273,9 +274,9 @@ static enum rc count_few_of_prefix(struct search *search, bool *few, struct err 
     return rc;
 }
 
-/* The last id of the next window; *last: the table ends in it. */
-static enum rc find_window_end(struct search *search, int64_t after, int64_t *id_max, bool *last,
-                               struct err *err)
+/* The last id of the next window of so many rows; *last: the table ends in it. */
+static enum rc find_window_end(struct search *search, int64_t after, int rows, int64_t *id_max,
+                               bool *last, struct err *err)
 {
     bool found = false;
     enum rc rc;
@@ -283,8 +284,7 @@ static enum rc find_window_end(struct search *search, int64_t after, int64_t *id
     buf_reset(&search->sql);
     buf_text_put(&search->sql, "SELECT id FROM ");
     db_put_name(&search->sql, get_table(search));
-    buf_print(&search->sql, " WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1", after,
-              WINDOW_ROWS - 1);
+    buf_print(&search->sql, " WHERE id > %" PRId64 " ORDER BY id LIMIT %d, 1", after, rows - 1);
     rc = db_number(search->db, buf_text(&search->sql), id_max, &found, err);
     *last = !found;
     if (!found)
@@ -298,7 +298,8 @@ static enum rc read_windows(struct search *search, size_t rows_max, struct retry
     for (int i = 0; i < WINDOWS_MAX; i++) {
         int64_t id_max = 0;
         bool last = false;
-        enum rc rc = find_window_end(search, page->after, &id_max, &last, err);
+        enum rc rc = find_window_end(search, page->after, i == 0 ? FIRST_WINDOW_ROWS : WINDOW_ROWS,
+                                     &id_max, &last, err);
 
         if (rc == RC_OK)
             rc = read_rows(search, "PRIMARY", page->after, id_max, rows_max - search->rows, err);
