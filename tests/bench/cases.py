@@ -326,6 +326,13 @@ def latency_run(bench, see, rate, seconds):
                 "rss_mib": max(role.peak_rss_mib() for role in roles)}
 
 
+def latency_line(name, rate, runs):
+    line = {"case": name, "db": suite.DATABASE, "rate": rate}
+    for key in ("p50_ms", "p99_ms", "p999_ms", "cpu_us_per_row", "rss_mib"):
+        line[key] = round(report.median(runs, key), 3)
+    return {**line, "spread": round(report.spread(runs, "p50_ms"), 3), "runs": len(runs)}
+
+
 def case_latency(bench):
     """From COMMIT until a consumer of the topic has the record, and until it is in vote_document."""
     for see in ("kafka", "log"):
@@ -333,11 +340,7 @@ def case_latency(bench):
         for rate in (100, 1000, 10000):
             bench.warm_up(latency_run, bench, see, rate, bench.seconds(2))
             runs = [latency_run(bench, see, rate, bench.seconds(6)) for _ in range(bench.runs)]
-            line = {"case": f"latency_{see}_{rate}", "db": suite.DATABASE, "rate": rate}
-            for key in ("p50_ms", "p99_ms", "p999_ms", "cpu_us_per_row", "rss_mib"):
-                line[key] = round(report.median(runs, key), 3)
-            bench.lines.add({**line, "spread": round(report.spread(runs, "p50_ms"), 3),
-                             "runs": len(runs)})
+            bench.lines.add(latency_line(f"latency_{see}_{rate}", rate, runs))
 
 
 IDLE_ROLES = ("relay", "consume", "serve", "rollup", "retry")

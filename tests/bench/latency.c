@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Measures the time from the COMMIT of a row until it is visible: writers INSERT vote events into
  * the outbox at a steady rate, each in a transaction of its own, and a reader waits for them in the
- * topic (--see kafka) or in vote_document (--see log). The time starts with the answer to the
- * COMMIT; a row that is seen before counts as 0. latency --bootstrap H:P --topic T --database D
- * --see kafka|log [--rate 1000] [--seconds 10] [--writers 8] */
+ * topic (--see kafka) or in vote_document (--see log). With --see retry they INSERT tasks of the
+ * retry queue, whose attempts bench_retry_noop notes in the file that --share names. The time
+ * starts with the answer to the COMMIT; a row that is seen before counts as 0. latency --bootstrap
+ * H:P --topic T --database D --see kafka|log|retry [--share FILE] [--rate 1000] [--seconds 10]
+ * [--writers 8] */
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_db.h"
 
+#include <fcntl.h>
 #include <librdkafka/rdkafka.h>
 #include <limits.h>
 #include <pthread.h>
@@ -15,7 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WRITERS_MAX 64
 /* The first ones are not counted: connections, caches and the reader warm up. */
@@ -34,7 +39,8 @@ static struct {
     long long writers;
     int64_t start_us;
     atomic_llong *committed_us;
-    atomic_llong *seen_us;
+    atomic_llong *seen_us; /* of retry: memory that is shared with the role */
+    bool tasks;
     atomic_llong seen;
 } run;
 
@@ -47,7 +53,18 @@ static void sleep_until(int64_t at_us)
         nanosleep(&pause, NULL);
 }
 
-static void insert(MYSQL *db, struct buf *sql, long long row, uint64_t *state)
+static void insert_task(MYSQL *db, struct buf *sql, long long row)
+{
+    buf_reset(sql);
+    buf_print(sql,
+              "INSERT INTO retry_task (task_group, scene, handler, idempotency_key, params) VALUES "
+              "('bench', 'work', 'noop', 'row/%lld', '%lld')",
+              row, row);
+    bench_db_run(db, sql->data, sql->len);
+    atomic_store(&run.committed_us[row], bench_now_us());
+}
+
+static void insert_event(MYSQL *db, struct buf *sql, long long row, uint64_t *state)
 {
     uint64_t random_bits[2] = {bench_rng_next(state), bench_rng_next(state)};
     struct vote_event event = {
@@ -79,7 +96,10 @@ static void *writer_main(void *arg)
 
     for (long long row = mine; row < run.rows; row += run.writers) {
         sleep_until(run.start_us + row * 1000000 / run.rate);
-        insert(db, &sql, row, &state);
+        if (run.tasks)
+            insert_task(db, &sql, row);
+        else
+            insert_event(db, &sql, row, &state);
     }
     buf_done(&sql);
     mysql_close(db);
@@ -228,6 +248,33 @@ static void read_log(int64_t until_us)
     mysql_close(db);
 }
 
+/* The file has zeros until the role writes. */
+static void share_seen(const char *path)
+{
+    size_t bytes = (size_t)run.rows * sizeof(*run.seen_us);
+    int fd = open(path, O_RDWR);
+
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+        bench_fail("%s cannot be used", path);
+    run.seen_us = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (run.seen_us == MAP_FAILED)
+        bench_fail("%s cannot be mapped", path);
+    close(fd);
+}
+
+static void wait_for_tasks(int64_t until_us)
+{
+    long long row = 0;
+
+    while (row < run.rows && bench_now_us() < until_us) {
+        if (atomic_load(&run.seen_us[row]) != 0)
+            row++;
+        else
+            sleep_until(bench_now_us() + 1000);
+    }
+    atomic_store(&run.seen, row);
+}
+
 static int compare(const void *left, const void *right)
 {
     int64_t a = *(const int64_t *)left;
@@ -278,7 +325,11 @@ int main(int argc, char **argv)
     run.rows = run.rate * seconds;
     run.writers = bench_number(argc, argv, "writers", 8);
     run.committed_us = calloc((size_t)run.rows, sizeof(*run.committed_us));
-    run.seen_us = calloc((size_t)run.rows, sizeof(*run.seen_us));
+    run.tasks = strcmp(what, "retry") == 0;
+    if (run.tasks)
+        share_seen(bench_text(argc, argv, "share", NULL));
+    else
+        run.seen_us = calloc((size_t)run.rows, sizeof(*run.seen_us));
     if (!run.committed_us || !run.seen_us || run.writers > WRITERS_MAX)
         bench_fail("no memory, or more than %d writers", WRITERS_MAX);
     if (mysql_library_init(0, NULL, NULL) != 0)
@@ -287,7 +338,9 @@ int main(int argc, char **argv)
     for (long long i = 0; i < run.writers; i++)
         if (pthread_create(&writers[i], NULL, writer_main, (void *)(intptr_t)i) != 0)
             bench_fail("no thread");
-    if (strcmp(what, "log") == 0)
+    if (run.tasks)
+        wait_for_tasks(run.start_us + seconds * 1000000 + WAIT_US_MAX);
+    else if (strcmp(what, "log") == 0)
         read_log(run.start_us + seconds * 1000000 + WAIT_US_MAX);
     else
         read_kafka(run.start_us + seconds * 1000000 + WAIT_US_MAX);
@@ -297,6 +350,7 @@ int main(int argc, char **argv)
         bench_fail("%lld of %lld rows were seen", (long long)atomic_load(&run.seen), run.rows);
     print();
     free(run.committed_us);
-    free(run.seen_us);
+    if (!run.tasks)
+        free(run.seen_us);
     return 0;
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The case `retry`: tasks that are claimed, run (by a handler that does nothing) and deleted, with 1,
 2 and 4 processes, while few or many others wait for their time in the same classes. The ceiling: as
-many connections that send the same statements in a bare loop."""
+many connections that send the same statements in a bare loop. And how long after its COMMIT a new task
+is tried first."""
 
 import concurrent.futures
 import time
@@ -15,12 +16,16 @@ BACKLOGS = (("10k", 10000), ("2m", 2000000))
 SHARDS = 16  # TASK_SHARDS
 
 
-def fill_tasks(stack, kind, rows):
-    """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
-    cases.make_numbers(stack)
+def make_scene(stack):
     stack.sql("INSERT IGNORE INTO retry_group (name, handlers, scenes) VALUES ('bench', 'noop', '*')")
     stack.sql("INSERT IGNORE INTO retry_scene (task_group, scene, policy) VALUES ('bench', 'work', "
               "'{\"keep_done\": false}')")
+
+
+def fill_tasks(stack, kind, rows):
+    """Tasks for tomorrow, in transactions of 100,000; kind is their business number."""
+    cases.make_numbers(stack)
+    make_scene(stack)
     for first, count in cases.parts(rows):
         stack.sql("INSERT INTO retry_task (task_group, scene, handler, idempotency_key, biz_no, "
                   f"params, next_at) SELECT 'bench', 'work', 'noop', CONCAT('{kind}/', {first} + n), "
@@ -75,7 +80,31 @@ def loop_run(stack, rows, processes):
     return {"rows_per_s": rows / max(one["seconds"] for one in loops)}
 
 
+def latency_run(bench, rate, seconds):
+    with bench.stack("retry") as stack:
+        make_scene(stack)
+        share = stack.folder / "seen"
+        share.write_bytes(bytes(8 * rate * seconds))
+        role = stack.role("retry", program=cases.PROGRAMS / "bench_retry_noop",
+                          env={"TALLYBOX_BENCH_SHARE": share})
+        suite.wait_for("the shards to be held",
+                       lambda: role.metric("tallybox_retry_shards_held") == SHARDS, 120)
+        cpu = cases.cpu_seconds(role)
+        run = cases.program("latency", see="retry", rate=rate, seconds=seconds, share=share,
+                            **cases.on_database(stack))
+        return {**run, "cpu_us_per_row": (cases.cpu_seconds(role) - cpu) * 1e6 / (rate * seconds),
+                "rss_mib": role.peak_rss_mib()}
+
+
+def measure_latency(bench):
+    bench.warm_up(latency_run, bench, 1000, bench.seconds(2))
+    for rate in (100, 1000):
+        runs = [latency_run(bench, rate, bench.seconds(6)) for _ in range(bench.runs)]
+        bench.lines.add(cases.latency_line(f"latency_retry_{rate}", rate, runs))
+
+
 def case_retry(bench):
+    measure_latency(bench)
     rows = bench.rows(ROWS)
     for name, backlog in BACKLOGS:
         with bench.stack("retry") as stack:

@@ -33,6 +33,7 @@ NAMES = (
     (r"lists_voter", "the same, and the votes of `voterId`", TWO_QUERIES),
     (r"pipeline", "HTTP to `vote_document`, all roles", ""),
     (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
+    (r"latency_retry_(\d+)", "INSERT of a task until its first attempt, {} a second", ""),
     (r"retry_(\d)_(\w+)", "retry: {} processes, {} tasks wait", "their SQL in a bare loop"),
     (r"idle_(\w+)", "{}, idle", ""),
     (r"disk_(\w+)", "a row of `{}` on disk", ""),
