@@ -138,6 +138,21 @@ static enum rc decide_entry(struct dead *dead, struct dead_entry *entry,
     return decide_entry_record(dead, entry, item, err);
 }
 
+static int compare_places(const struct dead_cursor *a, const struct dead_cursor *b)
+{
+    int order = strcmp(a->topic, b->topic);
+
+    if (order == 0)
+        order = (a->partition > b->partition) - (a->partition < b->partition);
+    return order != 0 ? order : (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* The record was read before the replay began again. */
+static bool was_reported(const struct dead *dead, const struct dead_entry *entry)
+{
+    return compare_places(&entry->result.place, &dead->reported) <= 0;
+}
+
 /* Whether the page has room for one more record. The first record always fits. */
 static bool page_has_room(struct dead *dead, const struct dead_item *item)
 {
@@ -169,7 +184,7 @@ static enum rc take_item(void *ctx, const struct dead_item *item, struct err *er
     if (item->selected) {
         rc = decide_entry(dead, entry, item, err);
         /* Only for page_has_room(): load_page() takes it back, end_page() counts the record. */
-        dead->handled++;
+        dead->handled += !was_reported(dead, entry);
     }
     dead->value_bytes += item->value_len;
     dead->entry_count++;
@@ -295,6 +310,22 @@ static enum rc write_page(struct dead *dead, struct err *err)
     return rc;
 }
 
+/* A record that stays is reported once; one that was applied is reported again only if that was
+ * lost. */
+static void report_entry(struct dead *dead, struct dead_entry *entry)
+{
+    bool repeated = was_reported(dead, entry);
+
+    if (entry->result.outcome == DEAD_OUTCOME_STAYS) {
+        entry->result.reason_class = dead->bytes.data + entry->class_at;
+        entry->result.reason = dead->bytes.data + entry->reason_at;
+    }
+    dead->handled += !repeated;
+    if (!repeated || (entry->result.outcome != DEAD_OUTCOME_STAYS &&
+                      entry->result.outcome != DEAD_OUTCOME_WAITS))
+        dead->config.on_result(dead->config.ctx, &entry->result);
+}
+
 /* After the COMMIT: reports the outcomes and moves the cursor behind the page. */
 static enum rc end_page(struct dead *dead, bool *more, struct err *err)
 {
@@ -306,14 +337,8 @@ static enum rc end_page(struct dead *dead, bool *more, struct err *err)
 
         if (entry_blocks_key(dead, entry) && rc == RC_OK && !config->drop)
             rc = dead_keys_add(&dead->keys, entry->key, entry->result.id, err);
-        if (!entry->selected)
-            continue;
-        if (entry->result.outcome == DEAD_OUTCOME_STAYS) {
-            entry->result.reason_class = dead->bytes.data + entry->class_at;
-            entry->result.reason = dead->bytes.data + entry->reason_at;
-        }
-        dead->handled++;
-        config->on_result(config->ctx, &entry->result);
+        if (entry->selected)
+            report_entry(dead, entry);
     }
     dead->commit_unknown = false;
     dead->refused_id = 0;
@@ -322,6 +347,8 @@ static enum rc end_page(struct dead *dead, bool *more, struct err *err)
         dead->entry_count > 0 && (config->records_max == 0 || dead->handled < config->records_max);
     if (dead->entry_count > 0)
         dead->cursor = dead->entries[dead->entry_count - 1].result.place;
+    if (compare_places(&dead->cursor, &dead->reported) > 0)
+        dead->reported = dead->cursor;
     return rc;
 }
 
@@ -439,6 +466,23 @@ void dead_done(struct dead *dead)
     memset(dead, 0, sizeof(*dead));
 }
 
+/* As C4 in the consumer: a new connection may lead to a database that lost earlier pages, so their
+ * records are dead again. Otherwise those that were moved are gone, and only those that stay are
+ * read again. */
+static void note_session(struct dead *dead)
+{
+    const struct sink *sink = dead->config.sink;
+    uint64_t session = sink->session ? sink->session(sink->ctx) : 0;
+
+    if (session == dead->session)
+        return;
+    if (dead->session != 0) {
+        dead_keys_done(&dead->keys);
+        memset(&dead->cursor, 0, sizeof(dead->cursor));
+    }
+    dead->session = session;
+}
+
 enum rc dead_step(struct dead *dead, bool *more, struct err *err)
 {
     const struct sink *sink = dead->config.sink;
@@ -455,6 +499,7 @@ enum rc dead_step(struct dead *dead, bool *more, struct err *err)
     if (rc != RC_OK)
         return rc;
     dead->commit_unknown = false;
+    note_session(dead);
     rc = write_page(dead, err);
     sink->rollback(sink->ctx); /* has no effect after a COMMIT */
     if (rc == RC_REJECT)

@@ -236,7 +236,9 @@ struct dead {
     size_t singly;
     int64_t refused_id; /* the record that the database refused; 0: none */
     struct err refused;
-    uint64_t handled; /* selected records of earlier pages */
+    uint64_t handled;            /* selected records up to `reported` */
+    uint64_t session;            /* of the sink, as of the last page; 0: none */
+    struct dead_cursor reported; /* the end of the last page of which the results were reported */
 };
 
 /* The config's pointers are borrowed for the life of dead. RC_FATAL: no memory. */
@@ -244,8 +246,9 @@ enum rc dead_init(struct dead *dead, const struct dead_config *config, struct er
 void dead_done(struct dead *dead);
 
 /* Handles one page. *more is false if nothing is left to do. RC_RETRY: nothing of the page was
- * done, or the result of the COMMIT is unknown; call again. RC_REJECT: the database refuses to
- * store the outcome. */
+ * done, or the result of the COMMIT is unknown; call again. After a new connection it begins with
+ * the first record again, so that the order of a key also holds if the database lost earlier pages.
+ * RC_REJECT: the database refuses to store the outcome. */
 enum rc dead_step(struct dead *dead, bool *more, struct err *err);
 
 #endif

@@ -371,6 +371,35 @@ static void fails_at(int call, bool lost, int *calls)
     assert_int_equal(fixture.db.vote_count, 2);
 }
 
+/* The sink's database is replaced by a replica that has not seen the first page. */
+static void a_replay_begins_again_if_its_earlier_pages_may_be_lost(void **state)
+{
+    static struct sink_db before;
+    struct err err = {0};
+    bool more = true;
+
+    (void)state;
+    fixture_open();
+    put(0, "6", "poison");
+    for (int i = 1; i <= DEAD_PAGE_ROWS + 10; i++)
+        put_vote(i, i, 5);
+    fixture.db.faults.session = 1;
+    before = fixture.db;
+    before.faults.session = 2;
+    assert_int_equal(dead_init(&fixture.dead, &fixture.config, &err), RC_OK);
+    assert_int_equal(dead_step(&fixture.dead, &more, &err), RC_OK);
+    assert_int_equal(fixture.db.vote_count, DEAD_PAGE_ROWS - 1);
+    fixture.db = before;
+    for (int i = 0; more && i < STEPS_MAX; i++)
+        assert_int_equal(dead_step(&fixture.dead, &more, &err), RC_OK);
+    dead_done(&fixture.dead);
+    assert_int_equal(fixture.db.vote_count, DEAD_PAGE_ROWS + 10);
+    for (int i = 0; i < DEAD_PAGE_ROWS + 10; i++)
+        assert_int_equal(fixture.db.votes[i].vote.offset, i + 1);
+    /* The record that stays is reported once, applied ones as often as they are applied. */
+    assert_outcomes(DEAD_PAGE_ROWS - 1 + DEAD_PAGE_ROWS + 10, 0, 1, 0);
+}
+
 static void every_call_may_fail_and_be_made_again(void **state)
 {
     int calls = 1;
@@ -430,6 +459,7 @@ int main(void)
         cmocka_unit_test(those_that_die_meanwhile_are_not_meant),
         cmocka_unit_test(a_drop_takes_the_chosen_records_and_no_others),
         cmocka_unit_test(a_vote_that_the_database_refuses_stays_alone),
+        cmocka_unit_test(a_replay_begins_again_if_its_earlier_pages_may_be_lost),
         cmocka_unit_test(every_call_may_fail_and_be_made_again),
         cmocka_unit_test(a_commit_whose_answer_is_lost_is_reported_once),
         cmocka_unit_test(a_replay_that_was_killed_is_finished_by_the_next),
