@@ -270,11 +270,11 @@ static void clock_jump(struct sim *sim)
     /* Once in a run: an operator does not set a clock back by hours again and again. Tasks that
      * wait for a time wait for so much longer. */
     if (of_main && db->clock_ms > -SET_BACK_TASKS_MS / 2 && sim_chance(sim, 200))
-        db->clock_ms -= sim->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS;
+        db_set_clock(db, db->clock_ms - (sim->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS));
     else if (of_main)
-        db->clock_ms += sim_between(sim, -most_ms, most_ms);
+        db_set_clock(db, db->clock_ms + sim_between(sim, -most_ms, most_ms));
     else
-        db->clock_ms = sim_between(sim, 0, sim->settings.rollup.overlap_ms / 4);
+        db_set_clock(db, sim_between(sim, 0, sim->settings.rollup.overlap_ms / 4));
     sim_tell(sim, db->name, STORY_ALL, "has its clock set: %lld ms off", db->clock_ms, 0, 0);
 }
 

@@ -21,6 +21,7 @@ void db_begin_run(struct db *db, struct sim *sim, const char *name)
     db->name = name;
     db->writer_next = 100;
     db->clock_ms = 0;
+    db->clock_before_ms = 0;
     db->origin = 1;
     db->away_until_ms = 0;
     db->idle_ms_max = 0;
@@ -37,6 +38,19 @@ void db_done(struct db *db)
 int64_t db_clock(const struct db *db)
 {
     return SIM_WALL_MS + sim_now(db->sim) + db->clock_ms;
+}
+
+void db_set_clock(struct db *db, int64_t offset_ms)
+{
+    db->clock_before_ms = db_clock_latest(db);
+    db->clock_ms = offset_ms;
+}
+
+int64_t db_clock_latest(const struct db *db)
+{
+    int64_t now_ms = db_clock(db);
+
+    return now_ms > db->clock_before_ms ? now_ms : db->clock_before_ms;
 }
 
 int64_t db_calendar_ms(const struct db *db)

@@ -40,8 +40,9 @@ struct db {
     const char *name;
     struct session sessions[DB_SESSIONS_MAX];
     uint64_t writer_next;
-    int64_t clock_ms; /* its clock against the true one */
-    int64_t origin;   /* changes when it is started again, or replaced */
+    int64_t clock_ms;        /* its clock against the true one */
+    int64_t clock_before_ms; /* the latest time it has shown before it was set; 0: never set */
+    int64_t origin;          /* changes when it is started again, or replaced */
     int64_t away_until_ms;
     int64_t idle_ms_max; /* a session that is silent for so long is ended; 0: never */
     int64_t lock_wait_ms;
@@ -63,6 +64,11 @@ void db_begin_run(struct db *db, struct sim *sim, const char *name);
 void db_done(struct db *db);
 /* UTC_TIMESTAMP(3), in ms since 1970. */
 int64_t db_clock(const struct db *db);
+/* Sets the clock, so that it differs from the true one by offset_ms. */
+void db_set_clock(struct db *db, int64_t offset_ms);
+/* The latest time that the clock has shown in this run: later than db_clock() after the clock was
+ * set back. */
+int64_t db_clock_latest(const struct db *db);
 /* The same for days and months. Where a housekeeper works the calendar runs fast: a month passes in
  * less than a second of virtual time. */
 int64_t db_calendar_ms(const struct db *db);

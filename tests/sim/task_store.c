@@ -30,7 +30,8 @@ static void show_task(void *ctx, const struct fake_task *base, struct task_row *
     row->params_type = "application/json";
     row->step_result = row->step > 0 ? "{}" : NULL;
     row->step_result_len = row->step > 0 ? 2 : 0;
-    row->duplicate_of = row->waited ? 0 : task_duplicate_of(sim_of(adapter)->tasks, task, true);
+    row->duplicate_of =
+        row->waited ? 0 : task_duplicate_of(sim_of(adapter)->tasks, task, INT64_MAX);
     task->scene_version = row->scene_version;
 }
 

@@ -97,14 +97,18 @@ static void check_first_wait(const struct task_run *run)
                  (long long)task->base.id, (long long)age_ms);
 }
 
-/* While the key of an ended task is refused, no other task runs under it. */
+/* While the key of an ended task is refused, no other task runs under it: the history has the ended
+ * task until the database's clock has shown the end of that time, whether or not the clock is set
+ * back afterwards, and while the history has it, a task made within that time does not run. */
 static void check_duplicate(const struct task_run *run)
 {
     const struct sim *sim = run->proc->sim;
     const struct sim_task *task = run->task;
-    int64_t ended = task->hurried ? 0 : task_duplicate_of(sim->tasks, task, false);
+    int64_t ended = 0;
 
-    if (ended > 0 && sim->tasks->tasks[ended].base.old.dedup_until_ms > db_clock(sim->main_db))
+    if (!task->hurried)
+        ended = task_duplicate_of(sim->tasks, task, db_clock_latest(sim->main_db));
+    if (ended > 0)
         sim_fail(run->proc->sim, STORY_ALL, "dedup: task %lld runs under the number of task %lld",
                  (long long)task->base.id, (long long)ended);
 }

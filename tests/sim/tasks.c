@@ -382,13 +382,15 @@ static void class_make(const struct sim *sim, struct sim_task *task)
     class->shard = (unsigned)(key ? (uint64_t)key * 7 : task->number * 5) % TASK_SHARDS;
 }
 
-int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task, bool kept)
+int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task,
+                          int64_t past_ms)
 {
     for (int64_t id = 1; id < tables->fake.id_next; id++) {
         const struct sim_task *other = &tables->tasks[id];
 
-        if (other != task && other->number == task->number && (other->base.old.kept || !kept) &&
-            other->base.old.dedup_until_ms > task->base.old.made_ms)
+        if (other != task && other->number == task->number &&
+            other->base.old.dedup_until_ms > task->base.old.made_ms &&
+            (other->base.old.kept || other->base.old.dedup_until_ms > past_ms))
             return id;
     }
     return 0;

@@ -106,9 +106,11 @@ struct sim_task *sim_task_of(struct task_tables *tables, const struct fake_task 
 void task_key_text(const struct fake_task *task, char text[32]);
 void task_idempotency_text(const struct sim_task *task, char text[48]);
 
-/* An ended task whose number was still refused when the task was made, and which is kept in the
- * history if `kept` says so; 0: none. */
-int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task, bool kept);
+/* An ended task whose number was still refused when the task was made, and which is in the history
+ * or must be: its number is refused until later than past_ms (INT64_MAX: only one that is in the
+ * history); 0: none. */
+int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task,
+                          int64_t past_ms);
 
 /* Inside a transaction. */
 
