@@ -170,6 +170,22 @@ static void plan_removals(struct sim *sim)
         plan->replayers = 0;
 }
 
+/* In one of three runs with several retry processes, their group has shards of its own. These
+ * decisions have a rng of their own, as those of deletions. */
+static void plan_group_shards(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    uint64_t rng = sim->seed * UINT64_C(0xda942042e4dd58b5) + 1;
+
+    rng_next(&rng);
+    if (rng_next(&rng) % 3 != 0 || plan->retries < 2)
+        return;
+    plan->shard_lists_ms = 100 + (int64_t)(rng_next(&rng) % 3000);
+    /* Where shards are fixed, no other process would run what this one lacks. */
+    if (strcmp(sim->settings.retry.shards, "auto") != 0)
+        plan->task_lacking = 0;
+}
+
 void chaos_plan(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -225,6 +241,7 @@ void chaos_plan(struct sim *sim)
     }
     plan_housekeeping(sim);
     plan_removals(sim);
+    plan_group_shards(sim);
 }
 
 static void tend(void *arg)
@@ -380,6 +397,7 @@ void chaos_start(struct sim *sim)
 {
     sched_start(&sim->sched, tend, sim, NULL);
     sched_start(&sim->sched, mishaps, sim, NULL);
+    group_shards_start(sim);
 }
 
 void chaos_heal(struct sim *sim)
@@ -387,6 +405,7 @@ void chaos_heal(struct sim *sim)
     sim_tell(sim, "chaos", STORY_ALL, "ends", 0, 0, 0);
     sim->healed = true;
     sim->writing = false;
+    group_shards_heal(sim);
     sim->rankings->healed_ms = sim_now(sim);
     if (sim->plan.rankings)
         sim->plan.slow = 0; /* processes are compared by the ms */

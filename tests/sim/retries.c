@@ -4,6 +4,7 @@
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "outbox/retry/shard_leases.h"
+#include "tests/sim/group_shards.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 #include "tests/sim/task_work.h"
@@ -25,6 +26,7 @@ struct work_thread {
 struct retry_process {
     struct proc *proc;
     size_t number;
+    struct settings settings;
     struct task_adapter dispatcher_adapter;
     struct task_adapter renewer_adapter;
     struct lease_adapter lease_adapters[TASK_HANDLERS];
@@ -72,11 +74,19 @@ static void loop(struct proc *proc, loop_step step, void *engine)
     }
 }
 
+static int64_t step_dispatcher(void *arg, int64_t now_ms)
+{
+    struct retry_process *retry = arg;
+
+    retry->dispatcher_adapter.step_ms = now_ms;
+    return dispatcher_step(&retry->dispatcher, now_ms);
+}
+
 static void dispatcher_thread(void *arg)
 {
     struct retry_process *retry = arg;
 
-    loop(retry->proc, dispatcher_step, &retry->dispatcher);
+    loop(retry->proc, step_dispatcher, retry);
 }
 
 static void renewer_thread(void *arg)
@@ -170,6 +180,17 @@ static void handlers_choose(struct retry_process *retry)
     retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened, NULL};
 }
 
+/* Where a group has shards, a process that leases none has its own part of them. */
+static void settings_choose(struct retry_process *retry)
+{
+    struct sim *sim = retry->proc->sim;
+
+    retry->settings = sim->settings;
+    if (sim->plan.shard_lists_ms > 0 && strcmp(sim->settings.retry.shards, "auto") != 0)
+        group_shards_fix(sim, retry->number, retry->settings.retry.shards,
+                         sizeof(retry->settings.retry.shards));
+}
+
 static void start(struct proc *proc)
 {
     struct retry_process *retry = proc->role;
@@ -182,9 +203,11 @@ static void start(struct proc *proc)
         sim_chance(proc->sim, proc->sim->plan.task_compared);
     handlers_choose(retry);
     memset(retry->workers, 0, sizeof(retry->workers));
-    rc = pool_init(&retry->pool, &proc->sim->settings, &retry->handlers, NULL);
+    settings_choose(retry);
+    rc = pool_init(&retry->pool, &retry->settings, &retry->handlers, NULL);
     assert(rc == RC_OK);
     assert(retry->pool.workers <= WORKERS_MAX);
+    retry->dispatcher_adapter.pool = &retry->pool;
     retry->pool.wake_dispatcher = wake_dispatcher;
     retry->pool.wake_worker = wake_worker;
     retry->pool.wake_ctx = retry->pool.time_ctx = retry;

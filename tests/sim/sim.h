@@ -151,6 +151,8 @@ struct plan {
     int64_t submit_ms;      /* twice the mean time between two new tasks */
     int64_t operator_ms;    /* twice the mean time between two actions of the operator */
     int64_t task_keys;      /* number of ordering keys */
+    int64_t shard_lists_ms; /* twice the mean time between two lists of the group's shards; 0: it
+                                has all */
     bool main_loses;        /* the writers' database may lose commits; such a run has no votes */
     bool anyone;            /* consumer.votes_from: applications repeat votes and send old ones */
     bool tasks_left;        /* blocked and parked tasks may be left at the end */

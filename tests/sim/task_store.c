@@ -128,6 +128,7 @@ static enum rc claim_heard(void *ctx, const struct task_class *class, size_t row
     struct fake_task_store *fake = ctx;
 
     task_promise_recorded(fake->ctx, class->scene);
+    group_shards_check(fake->ctx, class);
     return fake_task_store_ops(fake).claim(ctx, class, rows_max, lease_ms, on_task, on_task_ctx,
                                            full, err);
 }
@@ -136,20 +137,37 @@ static enum rc claim_heard(void *ctx, const struct task_class *class, size_t row
  * fail. */
 static enum rc store_groups(void *ctx, retry_on_group on_group, void *on_group_ctx, struct err *err)
 {
-    const struct retry_group group = {.name = RETRY_GROUP_DEFAULT,
-                                      .owner = OWNER_CLIENT,
-                                      .enabled = true,
-                                      .handlers = "*",
-                                      .scenes = "*"};
+    struct fake_task_store *fake = ctx;
+    struct task_adapter *adapter = fake->ctx;
+    const struct group_shards *shards = &sim_of(adapter)->tasks->shards;
+    struct retry_group group = {.name = RETRY_GROUP_DEFAULT,
+                                .owner = OWNER_CLIENT,
+                                .enabled = true,
+                                .handlers = "*",
+                                .scenes = "*"};
 
-    (void)ctx;
+    adapter->list_read = shards->newest;
+    memcpy(group.shards, shards->lists[shards->newest].text, sizeof(group.shards));
     return on_group(on_group_ctx, &group, err);
+}
+
+/* The classes of a look take over the list that was read last. */
+static enum rc look_with_list(void *ctx, retry_on_class on_class, void *on_class_ctx,
+                              struct err *err)
+{
+    struct fake_task_store *fake = ctx;
+    struct task_adapter *adapter = fake->ctx;
+
+    adapter->list_looked = adapter->list_read;
+    return fake_task_store_ops(fake).look(ctx, on_class, on_class_ctx, err);
 }
 
 void task_adapter_init(struct task_adapter *adapter, struct proc *proc)
 {
     link_init(&adapter->link, proc, proc->sim->main_db);
     adapter->recorded = 0;
+    adapter->pool = NULL;
+    adapter->list_read = adapter->list_looked = 0;
     adapter->fake = (struct fake_task_store){
         .session = link_session(&adapter->link),
         .tables = &proc->sim->tasks->fake,
@@ -167,4 +185,5 @@ void task_adapter_init(struct task_adapter *adapter, struct proc *proc)
     adapter->ops = fake_task_store_ops(&adapter->fake);
     adapter->ops.claim = claim_heard;
     adapter->ops.groups = store_groups;
+    adapter->ops.look = look_with_list;
 }

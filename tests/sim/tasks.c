@@ -336,6 +336,7 @@ void tasks_begin_run(struct task_tables *tables, struct sim *sim)
     memset(tables->keys, 0, sizeof(tables->keys));
     memset(tables->rates, 0, sizeof(tables->rates));
     memset(&tables->traffic, 0, sizeof(tables->traffic));
+    group_shards_begin_run(&tables->shards);
     memset(tables->last_effect, 0, sizeof(tables->last_effect));
     for (int i = 0; i < SIM_SCENES; i++)
         scene_make(sim, i, &tables->scenes[i]);

@@ -8,6 +8,7 @@
 #include "outbox/retry/retry_ops.h"
 #include "tests/fakes/fake_task_store.h"
 #include "tests/sim/db.h"
+#include "tests/sim/group_shards.h"
 
 #define SIM_TASKS_MAX 2048
 #define SIM_TASK_KEYS 6 /* 1..SIM_TASK_KEYS; 0 is no key */
@@ -68,6 +69,8 @@ struct sim_traffic {
     int scene; /* of the task to submit */
 };
 
+struct pool;
+
 struct task_tables {
     struct fake_task_tables fake;
     struct sim_task tasks[SIM_TASKS_MAX]; /* by id, from 1 */
@@ -78,6 +81,7 @@ struct task_tables {
     int64_t last_effect[SIM_TASK_KEYS + 1];  /* id of the newest task that had its effect */
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
     struct sim_traffic traffic;
+    struct group_shards shards;
 };
 
 /* One thread's connection. */
@@ -86,7 +90,12 @@ struct task_adapter {
     struct fake_task_store fake;
     struct retry_store ops;
     int64_t recorded; /* the change of the scenes that its process has in force */
-    char key[32];     /* of the row that was shown last */
+    /* Of the dispatcher's. */
+    const struct pool *pool;
+    int64_t step_ms;    /* when its step began, by the clock of its process */
+    size_t list_read;   /* the list of shards that the process has read last, */
+    size_t list_looked; /* and that it had when it looked for classes */
+    char key[32];       /* of the row that was shown last */
     char idempotency[48];
     char hash[65];
 };
