@@ -59,7 +59,9 @@ static void put_text(struct buf *out, const char *name, const char *text)
 
 static bool is_json(const void *bytes, size_t len)
 {
-    json_t *value = len > 0 ? json_loadb(bytes, len, JSON_FLAGS, NULL) : NULL;
+    /* jansson skips a zero byte behind a number, which is not JSON. */
+    json_t *value =
+        len > 0 && !memchr(bytes, '\0', len) ? json_loadb(bytes, len, JSON_FLAGS, NULL) : NULL;
     bool is = value != NULL;
 
     json_decref(value);

@@ -3,6 +3,7 @@
 
 #include "common/text.h"
 
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -99,6 +100,22 @@ void request_fault_put(struct buf *out, const struct request_fault *fault)
         json_text_put(out, fault->at);
     }
     buf_text_put(out, "}}");
+}
+
+json_t *request_json_load(const char *text, size_t len, size_t flags, json_error_t *error)
+{
+    const char *zero = len > 0 ? memchr(text, '\0', len) : NULL;
+
+    if (!zero)
+        return json_loadb(text, len, flags, error);
+    if (!error)
+        return NULL;
+    memset(error, 0, sizeof(*error));
+    error->position = (int)(zero - text);
+    snprintf(error->text, sizeof(error->text), "there is a zero byte");
+    /* Where json_error_code() reads it. */
+    error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_invalid_syntax;
+    return NULL;
 }
 
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field)

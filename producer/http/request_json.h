@@ -68,6 +68,14 @@ void request_fault_at(struct request_fault *fault, const char *at);
 /* Appends the JSON above. */
 void request_fault_put(struct buf *out, const struct request_fault *fault);
 
+struct json_t;
+struct json_error_t;
+
+/* Parses JSON with flags as json_loadb(), but a zero byte, which jansson skips behind a number, is
+ * an error: a text that a parser keeps as it was sent would end there. error may be NULL. */
+struct json_t *request_json_load(const char *text, size_t len, size_t flags,
+                                 struct json_error_t *error);
+
 /* Adds the place in a body: "/<index>" in an array, then "/<field>" unless field is NULL. The field
  * may come from a client: it is escaped by the rules of RFC 6901. */
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field);

@@ -114,7 +114,7 @@ enum rc beat_json_parse(struct beat_json *json, const char *hosts, const char *b
 
     memset(json, 0, sizeof(*json));
     json->beat = (struct retry_beat){.group = RETRY_GROUP_DEFAULT, .version = ""};
-    json->tree = json_loadb(body, len, JSON_REJECT_DUPLICATES, &error);
+    json->tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
     if (!json->tree && json_error_code(&error) == json_error_out_of_memory)
         return RC_FATAL;
     if (!json->tree) {

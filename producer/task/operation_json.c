@@ -237,7 +237,7 @@ enum rc operation_json_parse(struct operation_json *json, enum retry_operation_k
     memset(json, 0, sizeof(*json));
     snprintf(json->by, sizeof(json->by), "token:%s", token);
     json->operation = (struct retry_operation){.kind = kind, .by = json->by, .via = "http"};
-    json->tree = json_loadb(body, len, JSON_REJECT_DUPLICATES, &error);
+    json->tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
     if (!json->tree && json_error_code(&error) == json_error_out_of_memory)
         return RC_FATAL;
     if (!json->tree) {

@@ -298,7 +298,7 @@ static enum rc parse_item(const struct item_check *check, size_t place, bool *br
 {
     json_error_t error;
 
-    check->item->tree = json_loadb(check->text, check->len, PARSE_FLAGS, &error);
+    check->item->tree = request_json_load(check->text, check->len, PARSE_FLAGS, &error);
     if (check->item->tree)
         return take_item(check, check->item->tree) ? RC_OK : RC_REJECT;
     switch ((int)json_error_code(&error)) {
@@ -433,7 +433,7 @@ static void put_number(struct buf *out, const char *name, int64_t number, bool k
 
 static bool put_json_value(struct buf *out, const char *name, const void *text, size_t len)
 {
-    json_t *value = len > 0 ? json_loadb(text, len, PARSE_FLAGS, NULL) : NULL;
+    json_t *value = len > 0 ? request_json_load(text, len, PARSE_FLAGS, NULL) : NULL;
 
     if (!value)
         return false;

@@ -106,6 +106,19 @@ static void a_policy_that_is_no_json_is_shown_as_a_text(void **state)
     buf_done(&out);
 }
 
+static void a_zero_byte_is_not_json(void **state)
+{
+    static const char body[] = "{\"version\":1,\"options\":{\"n\":1\0}}";
+    struct change_json json;
+    struct request_fault fault;
+
+    (void)state;
+    assert_int_equal(
+        change_json_parse(&json, CHANGE_SCENE_SET, "t", body, sizeof(body) - 1, &fault), RC_REJECT);
+    assert_int_equal(fault.code, REQUEST_FAULT_NOT_JSON);
+    change_json_done(&json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +126,7 @@ int main(void)
         cmocka_unit_test(what_is_not_given_stays_as_it_is),
         cmocka_unit_test(a_bad_body_is_named_with_its_place),
         cmocka_unit_test(a_policy_that_is_no_json_is_shown_as_a_text),
+        cmocka_unit_test(a_zero_byte_is_not_json),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,12 +162,26 @@ static void a_found_task_shows_its_params_as_they_are(void **state)
     assert_non_null(strstr(buf_text(&out), ",\"params\":{\"a\":0.10}"));
     assert_non_null(strstr(buf_text(&out), "\"state\":\"waiting\""));
     buf_reset(&out);
+    view.params = "[1\0]"; /* jansson skips a zero byte behind a number */
+    view.params_len = 4;
+    task_json_put(&out, &view, true);
+    assert_non_null(strstr(buf_text(&out), ",\"paramsBase64\":\"WzEAXQ==\""));
+    buf_reset(&out);
     view.params = "{broken";
     view.params_len = 7;
     view.outcome = "exhausted";
     task_json_put(&out, &view, true);
     assert_non_null(strstr(buf_text(&out), ",\"paramsBase64\":\"e2Jyb2tlbg==\""));
     assert_non_null(strstr(buf_text(&out), "\"state\":\"exhausted\""));
+}
+
+static void a_zero_byte_is_not_json(void **state)
+{
+    static const char body[] = "{\"scene\":\"mail\",\"handler\":\"http\",\"options\":{\"n\":1\0}}";
+
+    (void)state;
+    assert_int_equal(task_json_parse(&tasks, body, sizeof(body) - 1, &fault), RC_REJECT);
+    assert_int_equal(fault.code, REQUEST_FAULT_NOT_JSON);
 }
 
 int main(void)
@@ -179,6 +193,7 @@ int main(void)
         cmocka_unit_test_teardown(a_bad_task_alone_is_a_bad_request, teardown),
         cmocka_unit_test_teardown(in_an_array_it_fails_alone, teardown),
         cmocka_unit_test_teardown(a_found_task_shows_its_params_as_they_are, teardown),
+        cmocka_unit_test_teardown(a_zero_byte_is_not_json, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
