@@ -224,10 +224,6 @@ static void end_again(struct slot *slot, const struct decision *decision, int64_
     update->end = TASK_END_AGAIN;
     update->delay_ms = decision->next_ms > database_ms ? decision->next_ms - database_ms : 0;
     foresee_end(slot, database_ms);
-    if (slot->attempt_result.waits) {
-        update->outcome = NULL;
-        return_token(slot);
-    }
     if (slot->attempt_result.end == ATTEMPT_FAILED)
         put_reason(slot, classify_fault(slot), "");
     else
@@ -344,6 +340,11 @@ static void decide_update(struct writeback *writeback, struct slot *slot, int64_
     if (slot->attempt_result.end == ATTEMPT_CUT) {
         give_task_back(writeback, slot, now_ms);
         return;
+    }
+    /* Nothing was called, also where the task is exhausted: no attempt is kept. */
+    if (slot->attempt_result.waits) {
+        slot->update.outcome = NULL;
+        return_token(slot);
     }
     switch (decision.kind) {
     case DECISION_DONE:

@@ -223,6 +223,7 @@ static void fail_as(const struct task *task, struct attempt_result *attempt)
     attempt->source = FAULT_SOURCE_PLAIN;
     attempt->fault = task->fault;
     attempt->delay_ms = task->delay_ms;
+    attempt->waits = task->waits;
     err_set(&attempt->err, "it does not work");
 }
 

@@ -46,6 +46,7 @@ struct task {
     enum attempt_end end;
     enum fault_class fault;
     int64_t delay_ms;
+    bool waits;                           /* of a snooze: nothing was called */
     int64_t steps;                        /* more of them */
     void (*meanwhile)(struct task *task); /* called while it runs */
     char seen_options[192];

@@ -366,6 +366,24 @@ static void a_deadline_ends_a_task_with_any_number_of_attempts(void **state)
     assert_string_equal(task->reason, "deadline: it does not work");
 }
 
+/* No client of its group is there: nothing is called, up to the deadline. */
+static void a_wait_for_a_client_keeps_no_attempt_whatever_its_end(void **state)
+{
+    struct task *task = failing("mail", NULL, 100);
+
+    (void)state;
+    task->end = ATTEMPT_SNOOZED;
+    task->waits = true;
+    task->delay_ms = 300;
+    retry_fixture_scene("mail", "{\"deadline\": \"2s\"}", NULL, false);
+    host_start(0);
+    assert_true(retry_fixture_drain(4000));
+    assert_in_range(task->runs, 5, 8);
+    assert_string_equal(task->reason, "deadline: it does not work");
+    assert_int_equal(task->base.old.attempts, 0);
+    assert_int_equal(task->base.old.snoozed_rows, 0);
+}
+
 static void attempts_are_counted_by_scene_and_outcome(void **state)
 {
     struct retry_scene_metrics *metrics = retry_metrics_of("default", "counted");
@@ -408,6 +426,7 @@ int main(void)
         TEST(options_are_the_scenes_with_the_tasks_on_top),
         TEST(options_that_are_rubbish_are_refused_and_not_run),
         TEST(a_deadline_ends_a_task_with_any_number_of_attempts),
+        TEST(a_wait_for_a_client_keeps_no_attempt_whatever_its_end),
         TEST(attempts_are_counted_by_scene_and_outcome),
     };
 
