@@ -89,7 +89,8 @@ static size_t wait_batch(struct tallybox_reporter *reporter)
     }
 }
 
-/* Without the lock: only this thread takes tasks away, so that the first ones stay. */
+/* Without the lock: only this thread takes tasks away, so that the first ones stay. The link behind
+ * the last of them is not read: another thread may add a task there. */
 static enum rc send_batch(struct tallybox_reporter *reporter, const struct report_task *first,
                           size_t count, struct tallybox_answer *answers, int64_t *wait_ms,
                           struct err *err)
@@ -98,7 +99,8 @@ static enum rc send_batch(struct tallybox_reporter *reporter, const struct repor
     struct buf body = {0};
     enum rc rc;
 
-    for (size_t i = 0; i < count; i++, first = first->next) {
+    for (size_t i = 0; i < count; i++) {
+        first = i > 0 ? first->next : first;
         buf_char(&body, i > 0 ? ',' : '[');
         buf_put(&body, first->json, first->len);
     }
