@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 struct noop {
-    atomic_llong *seen_us; /* NULL: nobody wants to know */
+    atomic_llong *seen_us; /* NULL: attempts are not noted */
     long long rows;
 };
 

@@ -394,7 +394,7 @@ class Configuring(suite.Case):
             ("group disable", "ours", 0), ("group set", "ours", 0), ("group set", "ours", 1),
             ("group enable", "ours", 1), ("group set", "outbox", 0)])
         self.assertEqual(self.audit()[0][5], "version=0 handlers=http "
-                         'initScene={"attempts": 3} description=of billing')
+                         'initScene={"attempts": 3} shards=0-3 description=of billing')
 
     def test_scenes_and_groups_are_listed_page_by_page(self):
         names = [("default", "a"), ("default", "b"), ("ours", "a"), ("z", "0")]
