@@ -28,7 +28,7 @@ struct entry {
     int64_t item_id;
     struct recommended_list *list; /* NULL: none yet */
     enum entry_state state;
-    bool changed;         /* ENTRY_BUILDING: was written meanwhile */
+    int64_t changed_ms;   /* ENTRY_BUILDING: last announcement read meanwhile; 0: none */
     int64_t due_ms;       /* ENTRY_LATER */
     int64_t built_ms;     /* of the list */
     int64_t change_ms;    /* announcements up to here are in the list, or queued */
@@ -336,7 +336,8 @@ enum recommended_found recommended_find(struct recommended *lists, int64_t item_
 
 /* The list is not the one that the item should have. An item that was built shortly before waits,
  * so that frequent writes to an item with many remarks do not keep the builder from others. */
-static void queue_again(struct recommended *lists, struct entry *entry, int64_t now_ms)
+static void queue_again(struct recommended *lists, struct entry *entry, int64_t changed_ms,
+                        int64_t now_ms)
 {
     int64_t retry_ms = lists->config.retry_ms;
 
@@ -348,7 +349,8 @@ static void queue_again(struct recommended *lists, struct entry *entry, int64_t 
         change_state(lists, entry, now_ms - entry->built_ms < retry_ms ? ENTRY_LATER : ENTRY_AGAIN);
         break;
     case ENTRY_BUILDING:
-        entry->changed = true;
+        if (changed_ms > entry->changed_ms)
+            entry->changed_ms = changed_ms;
         break;
     case ENTRY_NEW:
     case ENTRY_AGAIN:
@@ -416,7 +418,7 @@ bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_i
     entry = choose_entry(lists, now_ms);
     if (entry) {
         *item_id = entry->item_id;
-        entry->changed = false;
+        entry->changed_ms = 0;
         change_state(lists, entry, ENTRY_BUILDING);
     } else {
         *wait_ms = compute_wait_ms(lists, now_ms);
@@ -426,10 +428,12 @@ bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_i
     return entry != NULL;
 }
 
-/* What follows for an item that has a new list: the state may have changed since it was read. */
-static enum entry_state judge_built(const struct recommended *lists, const struct entry *entry)
+/* What follows for an item that has a new list: the state may have changed since it was read. The
+ * watcher reads announcements again for some time: those up to change_ms are in the list. */
+static enum entry_state judge_built(const struct recommended *lists, const struct entry *entry,
+                                    int64_t change_ms)
 {
-    if (entry->changed)
+    if (entry->changed_ms > change_ms)
         return ENTRY_LATER;
     if (!rank_weights_equal(&entry->list->weights, &lists->state.weights))
         return ENTRY_AGAIN;
@@ -452,7 +456,7 @@ void recommended_built(struct recommended *lists, struct recommended_list *list,
         entry->due_ms = now_ms + lists->config.retry_ms;
         if (change_ms > entry->change_ms)
             entry->change_ms = change_ms;
-        change_state(lists, entry, judge_built(lists, entry));
+        change_state(lists, entry, judge_built(lists, entry, change_ms));
         forget_items(lists, entry);
     }
     show_size(lists);
@@ -507,7 +511,7 @@ void recommended_changed(struct recommended *lists, int64_t item_id, int64_t cha
     pthread_mutex_lock(&lists->lock);
     entry = *find_place(lists, item_id);
     if (entry && (changed_ms == 0 || changed_ms > entry->change_ms)) {
-        queue_again(lists, entry, now_ms);
+        queue_again(lists, entry, changed_ms > 0 ? changed_ms : INT64_MAX, now_ms);
         if (changed_ms > 0)
             entry->change_ms = changed_ms;
     }

@@ -322,8 +322,8 @@ static enum rc store_read_changes(void *ctx, int64_t within_ms, recommended_on_c
 
         if (changed_ms <= db_clock(ranking->watcher_link.db) - within_ms)
             continue;
-        if (i == ranking->building)
-            ranking->entries[i].told = true;
+        if (i == ranking->building && changed_ms > ranking->building_changed_ms)
+            ranking->building_changed_ms = changed_ms;
         on_change(change_ctx, i, changed_ms);
     }
     return rc == RC_OK ? link_answer(&ranking->watcher_link, err) : rc;
@@ -358,6 +358,7 @@ static void check_build(struct ranking_process *ranking, int64_t number)
     }
     entry->step = ranking->steps;
     ranking->builds = 1;
+    ranking->building_changed_ms = 0;
     if (entry->failed && sim_now(sim) < entry->failed_ms + RETRY_MS)
         sim_fail(sim, STORY_ALL, "P8: %s builds item %lld again %lld ms after a failure",
                  ranking->proc->name, (long long)number,
@@ -421,6 +422,9 @@ static void end_build(struct ranking_process *ranking, int64_t number, enum rc r
     entry->asked = false;
     entry->built_ms = sim_now(ranking->proc->sim);
     entry->built_db_ms = seen->now_ms;
+    /* The list has all that was announced before it was read. */
+    if (ranking->building_changed_ms > seen->now_ms - 1)
+        entry->told = true;
     entry->window = seen->finished;
     entry->weights_count = ranking->building_weights;
 }

@@ -88,13 +88,14 @@ struct ranking_process {
     struct stop stop; /* never requested */
     struct fiber *watcher_fiber;
     struct fiber *builder_fiber;
-    int64_t watched_weights;  /* weights_count as the watcher has read it */
-    int64_t slow_ms;          /* the last slow query after the faults have ended */
-    int64_t building;         /* the item; 0: none */
-    int64_t steps;            /* of the builder */
-    int builds;               /* in this step */
-    bool built;               /* the last one: a list is kept */
-    int64_t building_weights; /* weights_count when the build was read */
+    int64_t watched_weights;     /* weights_count as the watcher has read it */
+    int64_t slow_ms;             /* the last slow query after the faults have ended */
+    int64_t building;            /* the item; 0: none */
+    int64_t steps;               /* of the builder */
+    int builds;                  /* in this step */
+    bool built;                  /* the last one: a list is kept */
+    int64_t building_weights;    /* weights_count when the build was read */
+    int64_t building_changed_ms; /* the last announcement of the item read meanwhile; 0: none */
     struct ranking_entry entries[RANKING_ITEMS + 1];
     struct recommended_list *held[RANKING_HELD_MAX]; /* by readers */
 };

@@ -233,6 +233,24 @@ static void a_written_item_is_built_again_but_not_at_each_write(void **state)
     recommended_free(lists);
 }
 
+/* An item that was forgotten is asked for again. */
+static void a_write_before_a_build_is_in_its_list(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_int_equal(take(lists, NOW), 7);
+    recommended_changed(lists, 7, first_state.now_ms - 900, NOW); /* was announced long ago */
+    end_build(lists, 7, 3, &first_state, NOW);
+    assert_int_equal(take(lists, NOW), -REFRESH_MS);
+    assert_int_equal(take(lists, NOW + REFRESH_MS), 7);
+    recommended_changed(lists, 7, 0, NOW + REFRESH_MS); /* could not be announced */
+    end_build(lists, 7, 3, &first_state, NOW + REFRESH_MS);
+    assert_int_equal(take(lists, NOW + REFRESH_MS), -RETRY_MS);
+    recommended_free(lists);
+}
+
 static void written_items_are_told_to_the_watcher_once(void **state)
 {
     struct recommended *lists = open_lists(&usual);
@@ -450,6 +468,7 @@ int main(void)
         cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
         cmocka_unit_test(a_state_that_is_older_than_that_of_a_build_is_ignored_once),
         cmocka_unit_test(a_written_item_is_built_again_but_not_at_each_write),
+        cmocka_unit_test(a_write_before_a_build_is_in_its_list),
         cmocka_unit_test(written_items_are_told_to_the_watcher_once),
         cmocka_unit_test(items_that_were_used_longest_ago_are_forgotten),
         cmocka_unit_test(memory_stays_below_its_bound),
