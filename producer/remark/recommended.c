@@ -62,7 +62,7 @@ struct recommended {
     bool new_first; /* the next build is a first one, if any waits */
     bool has_state;
     struct recommended_state state;
-    bool state_built; /* a build has read it, and the watcher nothing since */
+    uint64_t state_changes; /* reads during which it grew are not known to be later */
     bool lost;
     int64_t seen_ms;
     size_t written_count;
@@ -527,6 +527,8 @@ static bool store_state(struct recommended *lists, const struct recommended_stat
                                     state->finished < lists->state.finished);
     bool check = lists->has_state && state->finished != lists->state.finished;
 
+    if (!lists->has_state || !recommended_state_equal(&lists->state, state))
+        lists->state_changes++;
     lists->state = *state;
     lists->has_state = true;
     if (all) {
@@ -539,34 +541,34 @@ static bool store_state(struct recommended *lists, const struct recommended_stat
     return all;
 }
 
-/* The answer to the watcher may come after that of a build which has read a later state. It is not
- * a sign that the roll-ups went back, with which all lists are built again. If the clock of the
- * database was set back, the next answer tells. */
-void recommended_set_state(struct recommended *lists, const struct recommended_state *state)
+uint64_t recommended_begin_read(struct recommended *lists)
 {
-    bool wake = false;
+    uint64_t changes;
 
     pthread_mutex_lock(&lists->lock);
-    if (!lists->state_built || state->now_ms > lists->state.now_ms)
-        wake = store_state(lists, state);
-    lists->state_built = false;
+    changes = lists->state_changes;
     pthread_mutex_unlock(&lists->lock);
-    if (wake)
-        wake_builder(lists);
+    return changes;
 }
 
-void recommended_see_state(struct recommended *lists, const struct recommended_state *state)
+/* The answer to the watcher may come after that of a build which has read a later state. It is not
+ * a sign that the roll-ups went back, with which all lists are built again. Times of the database
+ * do not tell which state is later: two may be of one millisecond, and its clock may be set. A read
+ * that began after a state was stored is later than it. */
+bool recommended_set_state(struct recommended *lists, const struct recommended_state *state,
+                           uint64_t began)
 {
     bool wake = false;
+    bool later;
 
     pthread_mutex_lock(&lists->lock);
-    if (lists->has_state && state->now_ms > lists->state.now_ms) {
+    later = began == lists->state_changes;
+    if (later)
         wake = store_state(lists, state);
-        lists->state_built = true;
-    }
     pthread_mutex_unlock(&lists->lock);
     if (wake)
         wake_builder(lists);
+    return later;
 }
 
 size_t recommended_take_checks(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX])

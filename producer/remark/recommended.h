@@ -75,6 +75,17 @@ enum recommended_found recommended_find(struct recommended *lists, int64_t item_
 /* A remark of the item was written by this process: the watcher will announce it. */
 void recommended_written(struct recommended *lists, int64_t item_id);
 
+/* For the builder and the watcher, which read the state at the same time. */
+
+/* Begins a read of the state: the number of changes of the state so far. */
+uint64_t recommended_begin_read(struct recommended *lists);
+/* The state as a read has seen it that recommended_begin_read() has begun: queues all items after a
+ * change of the weights, or if the roll-ups went back; after a new roll-up all items are to be
+ * checked. False: ignored, because the lists have got another state since the read began, and which
+ * of the two is later is not known; the next read tells. */
+bool recommended_set_state(struct recommended *lists, const struct recommended_state *state,
+                           uint64_t began);
+
 /* For the builder. */
 
 /* Takes the next item that is due. False: *wait_ms is the time until one is. */
@@ -85,9 +96,6 @@ bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_i
 void recommended_built(struct recommended *lists, struct recommended_list *list, int64_t change_ms,
                        int64_t now_ms);
 void recommended_failed(struct recommended *lists, int64_t item_id, int64_t now_ms);
-/* The state as a build has seen it: taken over if it is later than the one of the watcher, which
- * would have the list built again until it has read the same. */
-void recommended_see_state(struct recommended *lists, const struct recommended_state *state);
 /* The state that was read last; false: none yet, or the database is away. */
 bool recommended_read_state(struct recommended *lists, struct recommended_state *state);
 
@@ -98,10 +106,6 @@ size_t recommended_take_written(struct recommended *lists, int64_t items[RECOMME
 /* The item was announced at changed_ms; 0: without an announcement. */
 void recommended_changed(struct recommended *lists, int64_t item_id, int64_t changed_ms,
                          int64_t now_ms);
-/* The state as it was read: queues all items after a change of the weights, or if the roll-ups went
- * back; after a new roll-up all items are to be checked. Ignored once if a build has meanwhile read
- * a later one. */
-void recommended_set_state(struct recommended *lists, const struct recommended_state *state);
 /* Takes at most RECOMMENDED_BATCH_MAX items to check for a change; returns their number. */
 size_t recommended_take_checks(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX]);
 /* Ends the checks of taken items: windows[i] is the last roll-up that wrote a remark of items[i].

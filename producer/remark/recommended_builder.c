@@ -121,14 +121,17 @@ int64_t recommended_watcher_step(void *arg, int64_t now_ms)
     struct recommended_state state = {0};
     struct err err = {0};
     bool more = false;
+    bool later = true;
+    uint64_t began;
     enum rc rc;
 
     announce_written(watcher, now_ms);
+    began = recommended_begin_read(watcher->lists);
     rc = store->read_state(store->ctx, &state, &err);
     if (rc == RC_OK)
         rc = check_state(&state, &err);
     if (rc == RC_OK) {
-        recommended_set_state(watcher->lists, &state);
+        later = recommended_set_state(watcher->lists, &state, began);
         rc = read_changes(watcher, now_ms, &err);
     }
     if (rc == RC_OK)
@@ -142,7 +145,7 @@ int64_t recommended_watcher_step(void *arg, int64_t now_ms)
     watcher->read_ms = now_ms;
     recommended_seen(watcher->lists, now_ms);
     condition_ok(&watcher->database, now_ms);
-    return more ? 0 : RECOMMENDED_WATCH_MS;
+    return more || !later ? 0 : RECOMMENDED_WATCH_MS;
 }
 
 void recommended_builder_init(struct recommended_builder *builder, struct recommended *lists,
@@ -158,17 +161,13 @@ void recommended_builder_init(struct recommended_builder *builder, struct recomm
     builder->stop = stop;
 }
 
-static bool is_right(const struct recommended_state *with, const struct recommended_state *seen)
-{
-    return with->finished == seen->finished && rank_weights_equal(&with->weights, &seen->weights);
-}
-
 static enum rc build_list(struct recommended_builder *builder, int64_t item_id,
                           struct recommended_state *state, size_t *count, struct err *err)
 {
     const struct recommended_store *store = builder->store;
 
     for (int builds = 0; builds < BUILDS_MAX; builds++) {
+        uint64_t began = recommended_begin_read(builder->lists);
         struct recommended_state seen = {0};
         enum rc rc;
 
@@ -181,12 +180,13 @@ static enum rc build_list(struct recommended_builder *builder, int64_t item_id,
         if (rc != RC_OK)
             return rc;
         assert(*count <= builder->rows_max);
-        if (is_right(state, &seen)) {
+        /* Otherwise lists are built again until the watcher has read the same. */
+        recommended_set_state(builder->lists, &seen, began);
+        if (recommended_state_equal(state, &seen)) {
             state->now_ms = seen.now_ms;
             return RC_OK;
         }
         *state = seen;
-        recommended_see_state(builder->lists, &seen);
     }
     return err_fail(err, RC_RETRY, 0, "roll-ups end faster than a list is built");
 }

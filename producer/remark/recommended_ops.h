@@ -49,6 +49,13 @@ struct recommended_state {
     bool weights_stored; /* false: they are those of the settings */
 };
 
+/* Whether lists of the same remarks are equal: of the same roll-up and weights. */
+static inline bool recommended_state_equal(const struct recommended_state *a,
+                                           const struct recommended_state *b)
+{
+    return a->finished == b->finished && rank_weights_equal(&a->weights, &b->weights);
+}
+
 typedef void (*recommended_on_change)(void *ctx, int64_t item_id, int64_t changed_ms);
 
 struct recommended_store {

@@ -257,15 +257,11 @@ static enum rc store_read_state(void *ctx, struct recommended_state *state, stru
     struct ranking_process *ranking = watcher_of(ctx);
     const struct sim *sim = ranking->proc->sim;
     enum rc rc = link_call(&ranking->watcher_link, err);
-    int64_t weights_count = sim->rankings->weights_count;
 
     if (rc != RC_OK)
         return rc;
     read_state(sim, &ranking->watcher_link, state);
-    rc = link_answer(&ranking->watcher_link, err);
-    if (rc == RC_OK)
-        ranking->watched_weights = weights_count;
-    return rc;
+    return link_answer(&ranking->watcher_link, err);
 }
 
 static int64_t find_newest(const struct sim *sim, int64_t item)
@@ -329,8 +325,6 @@ static enum rc store_read_changes(void *ctx, int64_t within_ms, recommended_on_c
     return rc == RC_OK ? link_answer(&ranking->watcher_link, err) : rc;
 }
 
-/* When a build and the watcher read in the same millisecond, neither is known to be later: the list
- * may be built again until the watcher has read the weights of the build. */
 static bool has_reason(const struct ranking_process *ranking, int64_t number)
 {
     const struct sim *sim = ranking->proc->sim;
@@ -338,7 +332,6 @@ static bool has_reason(const struct ranking_process *ranking, int64_t number)
 
     return sim_now(sim) >= entry->built_ms + REFRESH_MS || entry->told ||
            sim->rankings->weights_count != entry->weights_count ||
-           ranking->watched_weights < entry->weights_count ||
            find_newest(sim, number) > entry->window ||
            sim->rankings->items[number].changed_db_ms > entry->built_db_ms - 1;
 }

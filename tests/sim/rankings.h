@@ -88,7 +88,6 @@ struct ranking_process {
     struct stop stop; /* never requested */
     struct fiber *watcher_fiber;
     struct fiber *builder_fiber;
-    int64_t watched_weights;     /* weights_count as the watcher has read it */
     int64_t slow_ms;             /* the last slow query after the faults have ended */
     int64_t building;            /* the item; 0: none */
     int64_t steps;               /* of the builder */

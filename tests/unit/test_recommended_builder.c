@@ -224,6 +224,48 @@ static void a_list_is_of_one_state(void **state)
     assert_int_equal(fixture.fake.builds, 3 + 4 + 1);
 }
 
+static void new_weights_in_the_millisecond_of_a_read_build_a_list_once(void **state)
+{
+    (void)state;
+    list_item();
+    now_ms += RETRY_MS;
+    fixture.fake.changed_item = ITEM;
+    fixture.fake.changed_ms = fixture.fake.state.now_ms;
+    watch();
+    fixture.fake.state.weights.votes++; /* the clock of the database stays */
+    assert_int_equal(build_next(), 0);
+    assert_int_equal(fixture.fake.builds, 1 + 2);
+    assert_true(build_next() > 1000);
+    watch();
+    assert_true(build_next() > 1000);
+    assert_int_equal(fixture.fake.builds, 1 + 2);
+}
+
+/* While the watcher reads, the builder works. */
+static enum rc read_state_slowly(void *ctx, struct recommended_state *state, struct err *err)
+{
+    struct fake *fake = ctx;
+
+    fake->store.read_state = read_state;
+    *state = fake->state;
+    fake->news = 1;
+    assert_int_equal(build_next(), 0);
+    return answer(fake, READ_STATE, err);
+}
+
+static void a_state_that_a_build_has_overtaken_is_read_again_at_once(void **state)
+{
+    (void)state;
+    watch();
+    assert_false(is_listed());
+    fixture.fake.store.read_state = read_state_slowly;
+    assert_int_equal(watch(), 0);
+    assert_int_equal(fixture.fake.builds, 2);
+    assert_true(build_next() > 1000);
+    assert_int_equal(watch(), RECOMMENDED_WATCH_MS);
+    assert_true(build_next() > 1000);
+}
+
 static void a_failed_build_is_tried_again_after_two_seconds(void **state)
 {
     (void)state;
@@ -339,6 +381,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_item_is_built_when_it_is_asked_for),
         TEST(a_list_is_of_one_state),
+        TEST(new_weights_in_the_millisecond_of_a_read_build_a_list_once),
+        TEST(a_state_that_a_build_has_overtaken_is_read_again_at_once),
         TEST(a_failed_build_is_tried_again_after_two_seconds),
         TEST(only_a_build_that_a_stop_interrupts_is_no_failure),
         TEST(each_read_of_the_watcher_that_fails_makes_lists_stale),
