@@ -186,6 +186,16 @@ static void plan_group_shards(struct sim *sim)
         plan->task_lacking = 0;
 }
 
+/* In one of three runs with a retry queue, tasks of a scene are calls of clients. */
+static void plan_clients(struct sim *sim)
+{
+    uint64_t rng = sim->seed * UINT64_C(0xaef17502108ef2d9) + 1;
+
+    rng_next(&rng);
+    if (rng_next(&rng) % 3 == 0 && sim->plan.retries > 0)
+        sim->plan.clients = 1 + rng_next(&rng) % SIM_CLIENTS_MAX;
+}
+
 void chaos_plan(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -242,6 +252,7 @@ void chaos_plan(struct sim *sim)
     plan_housekeeping(sim);
     plan_removals(sim);
     plan_group_shards(sim);
+    plan_clients(sim);
 }
 
 static void tend(void *arg)
@@ -398,6 +409,7 @@ void chaos_start(struct sim *sim)
     sched_start(&sim->sched, tend, sim, NULL);
     sched_start(&sim->sched, mishaps, sim, NULL);
     group_shards_start(sim);
+    task_clients_start(sim);
 }
 
 void chaos_heal(struct sim *sim)
@@ -406,6 +418,7 @@ void chaos_heal(struct sim *sim)
     sim->healed = true;
     sim->writing = false;
     group_shards_heal(sim);
+    task_clients_heal(sim);
     sim->rankings->healed_ms = sim_now(sim);
     if (sim->plan.rankings)
         sim->plan.slow = 0; /* processes are compared by the ms */

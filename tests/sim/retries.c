@@ -220,6 +220,7 @@ static void start(struct proc *proc)
     assert(rc == RC_OK);
     leases_start(retry);
     threads_start(retry);
+    task_clients_open(proc);
 }
 
 static void end(struct proc *proc)
@@ -230,6 +231,7 @@ static void end(struct proc *proc)
     link_close(&retry->renewer_adapter.link);
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         link_close(&retry->lease_adapters[i].link);
+    task_clients_close(proc);
     shard_leases_done(&retry->leases);
     lease_renewer_done(&retry->renewer);
     dispatcher_done(&retry->dispatcher);

@@ -148,6 +148,7 @@ struct plan {
     unsigned task_compared; /* lives of a retry process that claim by compare-and-set */
     unsigned task_lacking;  /* processes that lack a handler */
     unsigned task_unlocked; /* submits that lock nothing for their order */
+    size_t clients;         /* of the group; 0: no task calls a client */
     int64_t submit_ms;      /* twice the mean time between two new tasks */
     int64_t operator_ms;    /* twice the mean time between two actions of the operator */
     int64_t task_keys;      /* number of ordering keys */
@@ -184,6 +185,7 @@ enum sim_fault {
     FAULT_TASK_CLAIM_UNCOMPARED,
     FAULT_TASK_CANCEL_SILENT,
     FAULT_TASK_WAIT_UNMARKED,
+    FAULT_CLIENT_EXPIRY_IGNORED,
     FAULT_HOUSEKEEP_UNFENCED,
     FAULT_SINGLETON_OWNER_IGNORED,
     FAULT_BEGIN_UNLOCKED,

@@ -196,6 +196,7 @@ static void tidy(struct operator_process *person)
             (task->base.old.state == TASK_BLOCKED || task->base.old.state == TASK_PARKED))
             act(person, task, task->poison ? ACTION_CANCEL : ACTION_UNPARK, &err);
         else if (task->base.old.state == TASK_WAITING && task->scene != SCENE_STRANGE &&
+                 !task_clients_take(sim, task->scene) &&
                  task->base.old.next_ms > db_clock(sim->main_db) + PATIENCE_MS)
             act(person, task, ACTION_RUN_NOW, &err);
     }

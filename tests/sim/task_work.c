@@ -196,6 +196,7 @@ static void answer(struct task_run *run, struct attempt_result *attempt)
         return;
     }
     if (!sim->healed && sim_chance(sim, sim->plan.task_fails / 4)) {
+        task->snoozes++;
         attempt->end = ATTEMPT_SNOOZED;
         attempt->delay_ms = sim_between(sim, 0, 500);
         return;
@@ -205,6 +206,33 @@ static void answer(struct task_run *run, struct attempt_result *attempt)
         return;
     }
     effect(run);
+}
+
+/* The answer of a client of the group, as the http handler calls it. */
+static void call_client(struct task_run *run, struct attempt_result *attempt)
+{
+    struct proc *proc = run->proc;
+    struct sim_rate *rate = &proc->sim->tasks->rates[proc - proc->sim->procs][run->task->scene];
+    struct clients_attempt call;
+    int64_t wait_ms;
+
+    switch (task_clients_pick(proc, run->job, &call, &wait_ms)) {
+    case TASK_CLIENT_REACHED:
+        answer(run, attempt);
+        task_clients_report(proc, &call, attempt->end == ATTEMPT_FAILED);
+        break;
+    case TASK_CLIENT_UNREACHED:
+        fail_as(run, attempt, FAULT_CLASS_TRANSIENT);
+        break;
+    case TASK_CLIENT_NONE:
+        /* Nothing was called: the attempt gives its token of the scene's rate back. */
+        rate->runs--;
+        attempt->end = ATTEMPT_SNOOZED;
+        attempt->waits = true;
+        attempt->delay_ms = wait_ms;
+        err_set(&attempt->err, RETRY_CLIENT_NONE);
+        break;
+    }
 }
 
 static void work(struct task_run *run, struct attempt_result *attempt)
@@ -220,7 +248,10 @@ static void work(struct task_run *run, struct attempt_result *attempt)
         attempt->end = ATTEMPT_CUT;
         return;
     }
-    answer(run, attempt);
+    if (task_clients_take(sim, run->task->scene))
+        call_client(run, attempt);
+    else
+        answer(run, attempt);
     proc_pass(proc);
 }
 

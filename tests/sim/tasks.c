@@ -161,6 +161,10 @@ static void check_attempts(struct sim *sim, const struct sim_task *task)
     else if (now->attempts > task->failures)
         sim_fail(sim, STORY_ALL, "attempts: task %lld has %lld attempts, but failed %lld times",
                  (long long)task->base.id, (long long)now->attempts, (long long)task->failures);
+    /* A snooze whose COMMIT lost its answer may be written again under the next claim. */
+    else if (now->snoozed_rows > 0 && task->snoozes == 0)
+        sim_fail(sim, STORY_ALL, "attempts: task %lld never snoozed, and has %lld rows of it",
+                 (long long)task->base.id, (long long)now->snoozed_rows);
 }
 
 static void check_first_wait(struct sim *sim, const struct sim_task *task)
@@ -337,6 +341,7 @@ void tasks_begin_run(struct task_tables *tables, struct sim *sim)
     memset(tables->rates, 0, sizeof(tables->rates));
     memset(&tables->traffic, 0, sizeof(tables->traffic));
     group_shards_begin_run(&tables->shards);
+    task_clients_begin_run(&tables->clients);
     memset(tables->last_effect, 0, sizeof(tables->last_effect));
     for (int i = 0; i < SIM_SCENES; i++)
         scene_make(sim, i, &tables->scenes[i]);

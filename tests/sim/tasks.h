@@ -9,6 +9,7 @@
 #include "tests/fakes/fake_task_store.h"
 #include "tests/sim/db.h"
 #include "tests/sim/group_shards.h"
+#include "tests/sim/task_clients.h"
 
 #define SIM_TASKS_MAX 2048
 #define SIM_TASK_KEYS 6 /* 1..SIM_TASK_KEYS; 0 is no key */
@@ -39,6 +40,7 @@ struct sim_task {
     bool poison;
     int64_t fails_left;
     int64_t failures; /* runs that reported a failure */
+    int64_t snoozes;  /* runs that asked for a later one */
     int64_t effects;
 };
 
@@ -82,6 +84,7 @@ struct task_tables {
     struct sim_rate rates[SIM_PROCS_MAX][SIM_SCENES];
     struct sim_traffic traffic;
     struct group_shards shards;
+    struct task_clients clients;
 };
 
 /* One thread's connection. */
