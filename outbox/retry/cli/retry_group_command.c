@@ -163,6 +163,7 @@ static int set_group(struct db *db, const struct retry_request *request)
                                       .topics = words->topics,
                                       .init_scene = words->init_scene,
                                       .route = words->route,
+                                      .shards = words->shards,
                                       .description = words->description,
                                   }};
 
