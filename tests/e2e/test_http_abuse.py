@@ -111,10 +111,10 @@ class Abuse(suite.Case):
         cls.serve.vote((1, 1, 1))
         cls.serve.vote((1, 1, 0))
         # Each committer, each reader of totals or remarks and each task intake has its own, and so
-        # have the remover, the watch of the lanes, that of recommended lists, and the thread that
-        # tells that this process lives.
+        # have the watch of the lanes, that of recommended lists, and the thread that tells that
+        # this process lives; the remover has two, for votes and for remarks.
         suite.wait_for("all connections to the database, and no other", lambda: (
-            cls.sessions() == 4 * COMMITTERS + 4 and cls.connections() == 0))
+            cls.sessions() == 4 * COMMITTERS + 5 and cls.connections() == 0))
         cls.descriptors = cls.count_descriptors()
 
     @classmethod
