@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -116,6 +117,42 @@ json_t *request_json_load(const char *text, size_t len, size_t flags, json_error
     /* Where json_error_code() reads it. */
     error->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_invalid_syntax;
     return NULL;
+}
+
+enum rc request_json_load_object(const char *body, size_t len, json_t **tree,
+                                 struct request_fault *fault)
+{
+    json_error_t error;
+
+    *tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
+    if (json_is_object(*tree))
+        return RC_OK;
+    if (*tree)
+        request_fault_set(fault, REQUEST_FAULT_WRONG_TYPE, "the body must be an object");
+    else if (json_error_code(&error) == json_error_out_of_memory)
+        return RC_FATAL;
+    else
+        request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %d: %s",
+                          error.position > 0 ? error.position : 0, error.text);
+    return RC_REJECT;
+}
+
+void request_json_copy_member(const char *body, size_t len, const char *name, const json_t *value,
+                              struct buf *out)
+{
+    struct json_piece piece;
+    char *text;
+
+    if (json_split_member(body, len, name, &piece)) {
+        buf_put(out, body + piece.at, piece.len);
+        return;
+    }
+    text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (text)
+        buf_text_put(out, text);
+    else
+        out->failed = true;
+    free(text);
 }
 
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field)

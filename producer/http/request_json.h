@@ -76,6 +76,17 @@ struct json_error_t;
 struct json_t *request_json_load(const char *text, size_t len, size_t flags,
                                  struct json_error_t *error);
 
+/* Parses a body that must be one JSON object without duplicate names. *tree: what was parsed, which
+ * the caller frees after any result; NULL: nothing. RC_REJECT: *fault has the reason. RC_FATAL: no
+ * memory. */
+enum rc request_json_load_object(const char *body, size_t len, struct json_t **tree,
+                                 struct request_fault *fault);
+
+/* Appends the text of a member of the body's object as it was sent, so that a number keeps its
+ * digits. value: the same as a tree. */
+void request_json_copy_member(const char *body, size_t len, const char *name,
+                              const struct json_t *value, struct buf *out);
+
 /* Adds the place in a body: "/<index>" in an array, then "/<field>" unless field is NULL. The field
  * may come from a client: it is escaped by the rules of RFC 6901. */
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field);

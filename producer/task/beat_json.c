@@ -110,22 +110,13 @@ enum rc beat_json_parse(struct beat_json *json, const char *hosts, const char *b
                         struct request_fault *fault)
 {
     struct beat_check check = {.json = json, .hosts = hosts, .fault = fault};
-    json_error_t error;
+    enum rc rc;
 
     memset(json, 0, sizeof(*json));
     json->beat = (struct retry_beat){.group = RETRY_GROUP_DEFAULT, .version = ""};
-    json->tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
-    if (!json->tree && json_error_code(&error) == json_error_out_of_memory)
-        return RC_FATAL;
-    if (!json->tree) {
-        request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %d: %s",
-                          error.position > 0 ? error.position : 0, error.text);
-        return RC_REJECT;
-    }
-    if (!json_is_object(json->tree)) {
-        request_fault_set(fault, REQUEST_FAULT_WRONG_TYPE, "the body must be an object");
-        return RC_REJECT;
-    }
+    rc = request_json_load_object(body, len, &json->tree, fault);
+    if (rc != RC_OK)
+        return rc;
     if (!check_names(&check))
         return RC_REJECT;
     for (size_t i = 0; i < FIELDS; i++) {

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BIT(kind) (1U << (kind))
@@ -54,22 +53,9 @@ static bool take_version(const struct body_check *check, const json_t *value)
     return true;
 }
 
-/* The text of the object as it was sent, so that a number keeps its digits. */
 static const char *copy_object(const struct body_check *check, const json_t *value, struct buf *out)
 {
-    struct json_piece piece;
-    char *text;
-
-    if (json_split_member(check->text, check->len, check->field, &piece)) {
-        buf_put(out, check->text + piece.at, piece.len);
-        return buf_text(out);
-    }
-    text = json_dumps(value, JSON_COMPACT);
-    if (text)
-        buf_text_put(out, text);
-    else
-        out->failed = true;
-    free(text);
+    request_json_copy_member(check->text, check->len, check->field, value, out);
     return buf_text(out);
 }
 
@@ -241,23 +227,14 @@ enum rc change_json_parse(struct change_json *json, enum retry_change_kind kind,
                           const char *body, size_t len, struct request_fault *fault)
 {
     struct body_check check = {.json = json, .text = body, .len = len, .fault = fault};
-    json_error_t error;
+    enum rc rc;
 
     memset(json, 0, sizeof(*json));
     snprintf(json->by, sizeof(json->by), "token:%s", token);
     json->change = (struct retry_change){.kind = kind, .by = json->by, .via = "http"};
-    json->tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
-    if (!json->tree && json_error_code(&error) == json_error_out_of_memory)
-        return RC_FATAL;
-    if (!json->tree) {
-        request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %d: %s",
-                          error.position > 0 ? error.position : 0, error.text);
-        return RC_REJECT;
-    }
-    if (!json_is_object(json->tree)) {
-        request_fault_set(fault, REQUEST_FAULT_WRONG_TYPE, "the body must be an object");
-        return RC_REJECT;
-    }
+    rc = request_json_load_object(body, len, &json->tree, fault);
+    if (rc != RC_OK)
+        return rc;
     if (!take_fields(&check))
         return RC_REJECT;
     return json->policy.failed || json->options.failed || json->init_scene.failed ? RC_FATAL

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BIT(kind) (1U << (kind))
@@ -96,22 +95,9 @@ static bool take_no_params(const struct body_check *check, const json_t *value)
     return take_flag(check, value, &check->json->operation.no_params);
 }
 
-/* The text of the value as it was sent, so that a number keeps its digits. */
 static void copy_value(const struct body_check *check, const json_t *value, struct buf *out)
 {
-    struct json_piece piece;
-    char *text;
-
-    if (json_split_member(check->text, check->len, check->field, &piece)) {
-        buf_put(out, check->text + piece.at, piece.len);
-        return;
-    }
-    text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-    if (text)
-        buf_text_put(out, text);
-    else
-        out->failed = true;
-    free(text);
+    request_json_copy_member(check->text, check->len, check->field, value, out);
 }
 
 static bool take_options(const struct body_check *check, const json_t *value)
@@ -232,23 +218,14 @@ enum rc operation_json_parse(struct operation_json *json, enum retry_operation_k
                              struct request_fault *fault)
 {
     struct body_check check = {.json = json, .text = body, .len = len, .fault = fault};
-    json_error_t error;
+    enum rc rc;
 
     memset(json, 0, sizeof(*json));
     snprintf(json->by, sizeof(json->by), "token:%s", token);
     json->operation = (struct retry_operation){.kind = kind, .by = json->by, .via = "http"};
-    json->tree = request_json_load(body, len, JSON_REJECT_DUPLICATES, &error);
-    if (!json->tree && json_error_code(&error) == json_error_out_of_memory)
-        return RC_FATAL;
-    if (!json->tree) {
-        request_fault_set(fault, REQUEST_FAULT_NOT_JSON, "not JSON at byte %d: %s",
-                          error.position > 0 ? error.position : 0, error.text);
-        return RC_REJECT;
-    }
-    if (!json_is_object(json->tree)) {
-        request_fault_set(fault, REQUEST_FAULT_WRONG_TYPE, "the body must be an object");
-        return RC_REJECT;
-    }
+    rc = request_json_load_object(body, len, &json->tree, fault);
+    if (rc != RC_OK)
+        return rc;
     if (!check_names(&check))
         return RC_REJECT;
     for (size_t i = 0; i < FIELDS; i++) {
