@@ -427,9 +427,10 @@ func receive(port string, failures int) error {
 	server := &http.Server{Handler: &Webhook{failures: failures, calls: map[string]int{}, done: map[string]bool{}}}
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer cancel()
+	ended := make(chan error, 1) // with the last call, which is after the end of Serve
 	go func() {
 		<-stop.Done()
-		server.Shutdown(context.Background())
+		ended <- server.Shutdown(context.Background())
 	}()
 	printJSON(map[string]any{"listening": listener.Addr().(*net.TCPAddr).Port})
 	if group := os.Getenv("TALLYBOX_GROUP"); group != "" {
@@ -439,7 +440,7 @@ func receive(port string, failures int) error {
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}
-	return nil
+	return <-ended
 }
 
 func makeClient() *Client {

@@ -235,7 +235,7 @@ class Webhook(http.server.BaseHTTPRequestHandler):
             self.answer(422, {"tallybox-no-retry": "1"})  # ends the task
             return
         if self.path.endswith("/tallybox/config"):
-            print(json.dumps({"config": params["version"]}), flush=True)
+            self.show({"config": params["version"]})
             self.answer(200, {})
             return
         key = self.headers.get("Idempotency-Key", "")
@@ -246,9 +246,14 @@ class Webhook(http.server.BaseHTTPRequestHandler):
             if not fails:
                 self.done.add(key)
         result = "failed" if fails else "repeated" if repeated else "done"
-        print(json.dumps({"result": result, "key": key, "params": params,
-                          "attempt": int(self.headers.get("tallybox-attempt", 0))}), flush=True)
+        self.show({"result": result, "key": key, "params": params,
+                   "attempt": int(self.headers.get("tallybox-attempt", 0))})
         self.answer(503 if fails else 200, {})  # 503: tried again
+
+    def show(self, fields):
+        """print() alone writes a line and its end in two steps, between which another thread writes."""
+        with self.lock:
+            print(json.dumps(fields), flush=True)
 
     def answer(self, status, headers):
         """Without a body."""

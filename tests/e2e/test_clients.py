@@ -145,6 +145,9 @@ class Clients(suite.Case):
                                  [("failed", 1), ("done", 2)], (language, number))
                 self.assertEqual(len({key for _, _, key in made}), 1, (language, number))
 
+    def config_versions(self):
+        return {one for one, in self.stack.sql("SELECT config_version FROM retry_client")}
+
     def test_webhooks_register_themselves_and_share_the_tasks_of_their_group(self):
         chosen = {one: free_port(keep=True) for one in LANGUAGES}
         hosts = ",".join(f"127.0.0.1:{port}" for port in chosen.values())
@@ -158,21 +161,29 @@ class Clients(suite.Case):
             version for version, in self.stack.sql("SELECT version FROM retry_client")}
             == set(LANGUAGES), SECONDS)
         self.start("retry", sets={"retry.http_hosts": hosts})
+        before = self.config_versions()
         self.stack.tallybox("retry", "group", "set", "default", "--description", "clients")
         for number in range(40):
             self.stack.sql("INSERT INTO retry_task (scene, handler, idempotency_key, options, params) "
                            "VALUES ('webhook', 'http', %s, '{\"path\": \"/\"}', %s)",
                            [number, f'{{"number": {number}}}'])
+        suite.wait_for("one new version", lambda: len(self.config_versions()) == 1
+                       and not self.config_versions() & before, SECONDS)
         suite.wait_for("all tasks to be done", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 0, SECONDS)
-        version, = self.stack.row("SELECT DISTINCT config_version FROM retry_client")
+        version, = self.config_versions()
+        # A beat that comes first tells the version instead.
+        pushed = collections.Counter(json.loads(options)["url"] for options, in self.stack.sql(
+            "SELECT options FROM retry_task_history WHERE scene = 'config'"))
+        self.assertGreater(sum(pushed.values()), 0)
         numbers = []
         for language, process in receivers.items():
             lines = [json.loads(line) for line in process.output().splitlines()[1:]]
             done = [line["params"]["number"] for line in lines if line.get("result") == "done"]
             self.assertGreater(len(done), 3, language)
-            self.assertEqual([line["config"] for line in lines if "config" in line], [version],
-                             language)
+            self.assertEqual([line["config"] for line in lines if "config" in line],
+                             [version] * pushed[f"http://127.0.0.1:{chosen[language]}"
+                                                "/tallybox/config"], language)
             numbers += done
         self.assertEqual(sorted(numbers), list(range(40)))
 
