@@ -29,7 +29,8 @@ long each case took. Without a CASE, these:
                   ceilings: one connection that commits one vote, or 100, at a time
   lists           pages of 20 of 1 M remarks in 10 k items, both by Zipf's law, to 64 connections, while
                   1,000 votes a second arrive: totals up to 5 s old, read for each page, and with the
-                  votes of a voter; ceiling: the two queries of each page on two connections
+                  votes of a voter; as many pages as there can be, and at a fixed rate; ceiling: the
+                  two queries of each page on two connections
   rollup          1 M remarks of which 1, 10 and 100 % changed
 
 Measured only when they are named:

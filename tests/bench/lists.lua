@@ -1,6 +1,9 @@
 -- SPDX-License-Identifier: MIT
 -- What wrk asks GET /v1/remarks for: the lines of a file, one path each, over and over. Arguments are
--- the file and a number that is another one each time: where in the file a thread begins.
+-- the file, a number that is another one each time: where in the file a thread begins, and how many
+-- requests a second each thread sends at most, 0: as many as there can be.
+dofile(debug.getinfo(1, "S").source:match("@(.*/)") .. "pace.lua")
+
 local requests, at, thread_count = {}, 0, 0
 
 function setup(thread)
@@ -14,6 +17,9 @@ function init(arguments)
   end
   -- Apart by a part of the file that no small number of runs and threads brings together again.
   at = math.floor((tonumber(arguments[2]) * 64 + number) * 0.6180339887 * #requests) % #requests
+  if tonumber(arguments[3]) > 0 then
+    pace(tonumber(arguments[3]))
+  end
 end
 
 function request()

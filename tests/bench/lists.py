@@ -27,10 +27,12 @@ VOTE_CONNECTIONS = 32
 COMMITTERS = 2     # api.committers: as many connections read pages, and so many are in the ceiling
 LIST_RUNS = itertools.count(1)
 
-# Name: (settings of serve, whether a voter's own votes are asked for).
-KINDS = {"lists_cached": ({"api.totals_max_age_ms": 5000}, False),
-         "lists_live": ({}, False),
-         "lists_voter": ({}, True)}
+# Name: (settings of serve, whether a voter's own votes are asked for, pages a second at most).
+KINDS = {"lists_cached": ({"api.totals_max_age_ms": 5000}, False, 0),
+         "lists_cached_10k": ({"api.totals_max_age_ms": 5000}, False, 10000),
+         "lists_live": ({}, False, 0),
+         "lists_live_3k": ({}, False, 3000),
+         "lists_voter": ({}, True, 0)}
 
 
 class Data:
@@ -128,15 +130,15 @@ def voting(role, contents, seconds):
         got.append(found["requests"] / found["seconds"])
 
 
-def read_pages(role, path, seconds):
+def read_pages(role, path, seconds, rate=0):
     words = ["wrk", "-t2", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s", "-s",
              str(cases.HERE / "lists.lua"), f"http://127.0.0.1:{role.api_port}", "--", str(path),
-             str(next(LIST_RUNS))]
+             str(next(LIST_RUNS)), str(rate / 2)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 60, check=False)
     return votes.result_of(words, done.returncode, done.stdout, done.stderr)
 
 
-def list_run(bench, stack, sets, path):
+def list_run(bench, stack, sets, path, rate):
     """Its caches are filled for a while, then it is measured."""
     role = stack.role("serve", sets={"api.committers": COMMITTERS, **sets})
     try:
@@ -144,7 +146,7 @@ def list_run(bench, stack, sets, path):
         seconds = bench.seconds(8)
         with voting(role, bench.rows(REMARKS), seconds) as votes_per_s:
             cpu = cases.cpu_seconds(role)
-            got = read_pages(role, path, seconds)
+            got = read_pages(role, path, seconds, rate)
             cpu = cases.cpu_seconds(role) - cpu
         kept = role.metric('tallybox_remark_pages_total{result="kept"}')
         return {"rows_per_s": got["requests"] / got["seconds"],
@@ -174,9 +176,10 @@ def case_lists(bench):
         for _ in range(bench.runs):
             for voter, measured in ceilings.items():
                 measured.append(ceiling_run(bench, stack, voter))
-            for name, (sets, voter) in KINDS.items():
-                runs[name].append(list_run(bench, stack, sets, stack.folder / f"paths-{voter}"))
-    for name, (_, voter) in KINDS.items():
+            for name, (sets, voter, rate) in KINDS.items():
+                runs[name].append(list_run(bench, stack, sets, stack.folder / f"paths-{voter}",
+                                           rate))
+    for name, (_, voter, _) in KINDS.items():
         bench.lines.add(report.of_rows(
             name, suite.DATABASE, runs[name], ceilings[voter],
             votes_per_s=round(statistics.median(run["votes_per_s"] for run in runs[name]), 1),

@@ -29,8 +29,10 @@ NAMES = (
     (r"serve_(\d+)_arrays", "serve: {} connections, arrays of 100", SERVE_MANY),
     (r"lists_cached", "lists: pages of 20 of 1 M remarks, 64 connections, 1,000 votes/s beside; "
      "totals up to 5 s old", TWO_QUERIES),
-    (r"lists_live", "the same, totals read for each page", TWO_QUERIES),
-    (r"lists_voter", "the same, and the votes of `voterId`", TWO_QUERIES),
+    (r"lists_cached_10k", "the same, 10,000 pages a second asked for", TWO_QUERIES),
+    (r"lists_live", "the first, totals read for each page", TWO_QUERIES),
+    (r"lists_live_3k", "the same, 3,000 pages a second asked for", TWO_QUERIES),
+    (r"lists_voter", "the first, totals read for each page, and the votes of `voterId`", TWO_QUERIES),
     (r"pipeline", "HTTP to `vote_document`, all roles", ""),
     (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
     (r"latency_retry_(\d+)", "INSERT of a task until its first attempt, {} a second", ""),

@@ -2,27 +2,14 @@
 -- What wrk sends to POST /v1/votes: arguments are votes per request, contents, a number that is
 -- another one each time: from it comes who votes, and a vote that is repeated changes nothing; and,
 -- if it is wanted, how many requests a second each thread sends at most.
+dofile(debug.getinfo(1, "S").source:match("@(.*/)") .. "pace.lua")
+
 local votes, contents, thread_count = 1, 20000, 0
 local voter = 0
 
 function setup(thread)
   thread_count = thread_count + 1
   thread:set("number", thread_count)
-end
-
--- Requests become due one after the other in equal steps, whatever connection is free then. What is
--- late by more than a second is given up, so that a stall is not followed by a flood.
-local function pace(rate)
-  local ffi = require("ffi")
-  ffi.cdef("typedef struct { long s; long ns; } bench_time; int clock_gettime(int, bench_time *);")
-  local time = ffi.new("bench_time")
-  local due
-  function delay()
-    ffi.C.clock_gettime(1, time)
-    local now = tonumber(time.s) * 1000 + tonumber(time.ns) / 1e6
-    due = due and math.max(due + 1000 / rate, now - 1000) or now
-    return math.max(0, math.floor(due - now + 0.5))
-  end
 end
 
 function init(arguments)
