@@ -113,7 +113,8 @@ const struct api_route api_routes[] = {
         .feature = API_FEATURE_LISTS,
         .operation = "deleteRemark",
         .summary = "Deletes a remark and its votes",
-        .description = "After the answer no list shows the remark, and votes on it are refused "
+        .description = "After the answer no list of this process shows the remark, those of other "
+                       "processes may for `api.page_cache_ms`, and votes on it are refused "
                        "with the code `deleted`. Its votes and the remark itself are removed in "
                        "the background. The request may be sent again after any error, also when "
                        "the remark has been removed. Never use the id again: votes on it stay "

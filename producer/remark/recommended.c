@@ -14,13 +14,13 @@
 /* Where an item stands. Each state has a list of its entries, first in, first out; that of
  * ENTRY_FRESH is in the order in which the lists were built. */
 enum entry_state {
-    ENTRY_NEW,      /* waits for its first build */
-    ENTRY_AGAIN,    /* has a list, and waits for the next one */
-    ENTRY_LATER,    /* waits until due_ms: its build failed, or it was built shortly before */
-    ENTRY_FRESH,    /* has the list that it should have */
-    ENTRY_CHECK,    /* a roll-up has ended; whether it changed the item is not known */
-    ENTRY_CHECKING, /* the watcher reads it */
-    ENTRY_BUILDING, /* the builder has it */
+    ENTRY_NEW,       /* waits for its first build */
+    ENTRY_AGAIN,     /* has a list, and waits for the next one */
+    ENTRY_LATER,     /* waits until due_ms: its build failed, or it was built shortly before */
+    ENTRY_FRESH,     /* has the list that it should have */
+    ENTRY_UNCHECKED, /* a roll-up has ended; whether it changed the item is not known */
+    ENTRY_CHECKING,  /* the watcher reads it */
+    ENTRY_BUILDING,  /* the builder has it */
     ENTRY_STATES,
 };
 
@@ -31,7 +31,7 @@ struct entry {
     int64_t changed_ms;   /* ENTRY_BUILDING: last announcement read meanwhile; 0: none */
     int64_t due_ms;       /* ENTRY_LATER */
     int64_t built_ms;     /* of the list */
-    int64_t change_ms;    /* announcements up to here are in the list, or queued */
+    int64_t known_ms;     /* announcements up to here are in the list, or queued */
     struct entry *next;   /* in its bucket */
     struct entry *before; /* in the list of its state */
     struct entry *after;
@@ -343,7 +343,7 @@ static void queue_again(struct recommended *lists, struct entry *entry, int64_t 
 
     switch (entry->state) {
     case ENTRY_FRESH:
-    case ENTRY_CHECK:
+    case ENTRY_UNCHECKED:
     case ENTRY_CHECKING:
         entry->due_ms = now_ms + retry_ms;
         change_state(lists, entry, now_ms - entry->built_ms < retry_ms ? ENTRY_LATER : ENTRY_AGAIN);
@@ -437,7 +437,10 @@ static enum entry_state judge_built(const struct recommended *lists, const struc
         return ENTRY_LATER;
     if (!rank_weights_equal(&entry->list->weights, &lists->state.weights))
         return ENTRY_AGAIN;
-    return entry->list->window < lists->state.finished ? ENTRY_CHECK : ENTRY_FRESH;
+    /* The roll-ups went back while it was built: the sink is another one. */
+    if (entry->list->window > lists->state.finished)
+        return ENTRY_AGAIN;
+    return entry->list->window < lists->state.finished ? ENTRY_UNCHECKED : ENTRY_FRESH;
 }
 
 void recommended_built(struct recommended *lists, struct recommended_list *list, int64_t change_ms,
@@ -454,8 +457,8 @@ void recommended_built(struct recommended *lists, struct recommended_list *list,
         put_list(lists, entry, list);
         entry->built_ms = now_ms;
         entry->due_ms = now_ms + lists->config.retry_ms;
-        if (change_ms > entry->change_ms)
-            entry->change_ms = change_ms;
+        if (change_ms > entry->known_ms)
+            entry->known_ms = change_ms;
         change_state(lists, entry, judge_built(lists, entry, change_ms));
         forget_items(lists, entry);
     }
@@ -510,10 +513,10 @@ void recommended_changed(struct recommended *lists, int64_t item_id, int64_t cha
 
     pthread_mutex_lock(&lists->lock);
     entry = *find_place(lists, item_id);
-    if (entry && (changed_ms == 0 || changed_ms > entry->change_ms)) {
+    if (entry && (changed_ms == 0 || changed_ms > entry->known_ms)) {
         queue_again(lists, entry, changed_ms > 0 ? changed_ms : INT64_MAX, now_ms);
         if (changed_ms > 0)
-            entry->change_ms = changed_ms;
+            entry->known_ms = changed_ms;
     }
     pthread_mutex_unlock(&lists->lock);
     if (entry)
@@ -533,10 +536,10 @@ static bool store_state(struct recommended *lists, const struct recommended_stat
     lists->has_state = true;
     if (all) {
         move_all(lists, ENTRY_FRESH, ENTRY_AGAIN);
-        move_all(lists, ENTRY_CHECK, ENTRY_AGAIN);
+        move_all(lists, ENTRY_UNCHECKED, ENTRY_AGAIN);
         move_all(lists, ENTRY_CHECKING, ENTRY_AGAIN);
     } else if (check) {
-        move_all(lists, ENTRY_FRESH, ENTRY_CHECK);
+        move_all(lists, ENTRY_FRESH, ENTRY_UNCHECKED);
     }
     return all;
 }
@@ -576,8 +579,8 @@ size_t recommended_take_checks(struct recommended *lists, int64_t items[RECOMMEN
     size_t count = 0;
 
     pthread_mutex_lock(&lists->lock);
-    while (count < RECOMMENDED_BATCH_MAX && lists->states[ENTRY_CHECK].first) {
-        struct entry *entry = lists->states[ENTRY_CHECK].first;
+    while (count < RECOMMENDED_BATCH_MAX && lists->states[ENTRY_UNCHECKED].first) {
+        struct entry *entry = lists->states[ENTRY_UNCHECKED].first;
 
         items[count++] = entry->item_id;
         change_state(lists, entry, ENTRY_CHECKING);
@@ -598,7 +601,7 @@ void recommended_end_checks(struct recommended *lists, const int64_t *items, con
         if (!entry || entry->state != ENTRY_CHECKING)
             continue;
         if (!windows)
-            change_state(lists, entry, ENTRY_CHECK);
+            change_state(lists, entry, ENTRY_UNCHECKED);
         else if (windows[i] > entry->list->window)
             change_state(lists, entry, ENTRY_AGAIN);
         else

@@ -184,6 +184,27 @@ static void a_roll_up_has_only_changed_items_built_again(void **state)
     recommended_free(lists);
 }
 
+/* The sink was replaced by a copy that lacks the last roll-up, while a list of it was built. */
+static void a_list_of_a_roll_up_that_was_lost_is_built_again(void **state)
+{
+    struct recommended_state later = first_state;
+    struct recommended *lists = open_lists(&usual);
+
+    (void)state;
+    assert_int_equal(find_count(lists, 7, NOW), -1);
+    assert_int_equal(take(lists, NOW), 7);
+    later.finished = later.started = 2;
+    set_state(lists, &later);
+    set_state(lists, &first_state);
+    end_build(lists, 7, 3, &later, NOW);
+    assert_int_equal(find_count(lists, 7, NOW), 3);
+    assert_int_equal(take(lists, NOW), 7);
+    end_build(lists, 7, 2, &first_state, NOW);
+    assert_int_equal(find_count(lists, 7, NOW), 2);
+    assert_true(take(lists, NOW) < 0);
+    recommended_free(lists);
+}
+
 static void new_weights_have_all_items_built_again(void **state)
 {
     struct recommended_state second = first_state;
@@ -469,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_list_is_built_again_after_an_hour),
         cmocka_unit_test(a_list_that_was_checked_is_still_built_again_after_an_hour),
         cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
+        cmocka_unit_test(a_list_of_a_roll_up_that_was_lost_is_built_again),
         cmocka_unit_test(new_weights_have_all_items_built_again),
         cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
         cmocka_unit_test(a_state_whose_read_another_one_overlaps_is_ignored),
