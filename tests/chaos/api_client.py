@@ -6,7 +6,8 @@ import http.client
 import json
 
 TOKEN = "chaos-" + "0123456789" * 3
-TOKEN_LINE = f"{TOKEN} votes read remarks\n"
+GROUP = "clients"  # of tasks
+TOKEN_LINE = f"{TOKEN} votes read remarks tasks:{GROUP}\n"
 
 Answer = collections.namedtuple("Answer", "status body")
 

@@ -15,6 +15,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
 
 import pymysql  # noqa: E402
 
+import clients  # noqa: E402
 import finish  # noqa: E402
 import suite  # noqa: E402
 import installation  # noqa: E402
@@ -31,7 +32,7 @@ VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
 # Of which there must be some in each run.
 PROVEN = ("own votes", "lists by newest, whole", "lists by votes compared",
-          "recommended lists compared", "removed remarks", "votes deleted")
+          "recommended lists compared", "removed remarks", "votes deleted", "effects of client")
 QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
 QUIET_ROUNDS_MAX = 5
 QUIET_DEAD_S = 30
@@ -80,7 +81,7 @@ class Chaos:
         try:
             while not self.stop.wait(OPERATOR_S):
                 looks += 1
-                self.world.operator.act()
+                self.world.operator.act(clients.GROUP)
                 if looks % RANK_EVERY == 0:
                     self.world.ranker.act()
         except Exception as reason:  # pylint: disable=broad-except
@@ -173,6 +174,9 @@ class Chaos:
                 self.boss.violations.append(f"{writer.name}: {writer.error!r}")
         self.operator.join(150)
         self.world.effects.healthy = True
+        self.world.clients.healthy.set()
+        if self.world.clients.error:
+            self.boss.violations.append(f"the clients: {self.world.clients.error!r}")
         left = finish.drain(self.world, self.boss.tick, say)
         if left:
             self.boss.violations.append(f"not drained in {finish.DRAIN_S} s, so lost and late items "
@@ -219,14 +223,17 @@ class Chaos:
         print(f"plan: {len(self.faults)} faults, {counts['skipped']} skipped (the target "
               f"had one already), {counts['restarts']} clean restarts, {counts['reloads']} "
               f"reloads; links: {links}; writers of tasks paused {self.world.limit.pauses} times")
+        print(self.world.clients.text())
         for line in self.watch.text():
             print(line)
         enough = self.votes >= VOTES_MIN_SECOND * self.seconds
         if not enough:
             print(f"VIOLATION: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
         unproven = [what for what in PROVEN if not verdict.facts[what]]
+        if not self.world.clients.pushed:
+            unproven.append("configurations pushed to clients")
         if unproven:
-            print(f"VIOLATION: the readers prove nothing about: {', '.join(unproven)}")
+            print(f"VIOLATION: the run proves nothing about: {', '.join(unproven)}")
         good = verdict.good and enough and not unproven and not self.boss.violations
         if not good:
             print(f"NOT GOOD with {suite.DATABASE}, seed {self.seed}: the plan, the ledgers, all "

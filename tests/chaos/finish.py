@@ -7,6 +7,7 @@ import uuid
 
 import pymysql
 
+import clients
 import suite
 import installation
 import judge
@@ -58,6 +59,7 @@ def drain(world, tick, say, seconds=DRAIN_S):
         if now - told > 5:
             told = now
             say(f"  draining: {left}")
+        world.operator.retry("group", "enable", clients.GROUP)
         world.operator.act()
         time.sleep(0.25)
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import api_client
+import clients
 import effects
 import suite
 import plan
@@ -25,7 +26,7 @@ PARTITIONS = 6
 LANES = ("outbox", "outbox_1", "outbox_2", "orders")
 STOP_MS = 6000
 MONTHS_AHEAD, MONTHS_AHEAD_MAX = 24, 110
-HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS, CALLERS = 8, 2, 6, 3, 2
+HTTP_VOTERS, SQL_VOTERS, STEPPERS, SUBMITTERS, CALLERS, TASK_CLIENTS = 8, 2, 6, 3, 2, 2
 READERS, AUTHORS = 3, 1
 PAGE_STALE_MS = 20000
 ARRAY_MEAN = 7.6  # votes in a request of an HttpVoter
@@ -37,6 +38,7 @@ SETTINGS = {
     "kafka.consumer.heartbeat.interval.ms": 700,
     "api.lane_count": len(writers.VOTE_LANES),
     "api.request_timeout_ms": 8000,
+    "api.tasks": "on",
     "api.page_stale_ms": PAGE_STALE_MS,
     "relay.lanes": ",".join(LANES),
     "relay.topic_partitions": PARTITIONS,
@@ -137,7 +139,7 @@ class Installation:
 
     def __init__(self, seed, say):
         self.say = say
-        self.proxy = self.effects = self.operator = self.ranker = None
+        self.proxy = self.effects = self.clients = self.operator = self.ranker = None
         self.limit = writers.QueueLimit()
         self.contents = writers.Contents()
         self.roles = {}
@@ -146,7 +148,8 @@ class Installation:
         self.ledgers.mkdir()
         self.serve_ports = {name: free_port() for name in plan.SERVES}
         self.start_servers()
-        self.effects = effects.Server(self.ledgers, seed)
+        self.effects = effects.Url(self.ledgers, seed)
+        self.clients = clients.Clients(self.ledgers, seed)
         self.program = effects.write_program(self.folder, self.ledgers)
         tokens = self.folder / "tokens"
         tokens.write_text(api_client.TOKEN_LINE)
@@ -154,9 +157,12 @@ class Installation:
         self.stack = suite.Stack("chaos", {
             **SETTINGS, **plan.settings(seed), "retry.exec_programs": self.program,
             "api.token_file": tokens,
-            "retry.http_hosts": f"127.0.0.1:{self.effects.server_port}"})
+            "retry.http_hosts": ",".join([f"127.0.0.1:{self.effects.server_port}",
+                                          *self.clients.hosts])})
         for statement in writers.TABLES:
             self.stack.sql(statement)
+        for statement in clients.rows(seed):
+            self.stack.sql(*statement)
         self.stack.sql("UPDATE outbox_lanes SET lane_count = %s", [len(writers.VOTE_LANES)])
         self.task_topic = f"tasks-{self.stack.name}"
         self.step_topic = f"event.{self.stack.name}.step"
@@ -242,8 +248,12 @@ class Installation:
         made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 1.0,
                                 url=f"http://127.0.0.1:{self.effects.server_port}/effect",
                                 program=self.program, **sql) for n in range(CALLERS)]
+        made += [writers.TaskClient(f"tasks-{n}", seed, self.ledgers, stop, 0.2, ports=ports)
+                 for n in range(TASK_CLIENTS)]
+        self.clients.begin(ports)
         for writer in made:
-            if isinstance(writer, (writers.Stepper, writers.Submitter, writers.Caller)):
+            if isinstance(writer, (writers.Stepper, writers.Submitter, writers.Caller,
+                                   writers.TaskClient)):
                 writer.limit = self.limit
         return made
 
@@ -256,7 +266,7 @@ class Installation:
     def close(self):
         for role in self.roles.values():
             role.kill()
-        for part in (self.proxy, self.effects, self.operator, self.ranker):
+        for part in (self.proxy, self.effects, self.clients, self.operator, self.ranker):
             if part:
                 part.close()
         suite.run().close()

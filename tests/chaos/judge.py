@@ -79,6 +79,7 @@ class Account:
         self.votes = {}                             # event: (voter, content, voting, votes)
         self.steps = {}                             # event: (key, n)
         self.calls = {}                             # event: (handler, key, n)
+        self.asked_calls = {}                       # the same, maybe without an answer
         self.poison = set()                         # events of tasks that cannot be done
         self.refused = set()                        # of steps that are not published unchanged
         self.decisions = {}                         # event: what the operator did with it
@@ -93,7 +94,7 @@ class Account:
         self.violations = []
         for entry in entries:
             add = {"vote": self.add_vote, "transaction": self.add_transaction,
-                   "effect": self.add_effect, "decision": self.add_decision,
+                   "effect": self.add_effect, "call": self.add_call, "decision": self.add_decision,
                    "deletion": self.add_deletion}.get(entry["what"])
             if add:  # judge_reads.py has the others
                 add(entry)
@@ -118,6 +119,10 @@ class Account:
             self.doomed.setdefault(entry["id"], entry["asked"])
         else:
             self.gone[entry["id"]] = entry["told"]
+
+    def add_call(self, entry):
+        calls = self.calls if entry["outcome"] == "accepted" else self.asked_calls
+        calls[entry["event"]] = entry["handler"], entry["key"], entry["n"]
 
     def add_effect(self, entry):
         """An effect may happen again; it is the first that an order is judged by."""
@@ -215,7 +220,7 @@ def _judge_refused(account, topics, tables, verdict):
 
 
 def _judge_effects(account, verdict):
-    """Every task of http and exec that committed had its effect, none other had one, and the first
+    """Every task of http, exec and clients that committed had its effect, none other had one, and the first
     effects of a key are in the order of its tasks."""
     for event, (handler, key, n) in account.calls.items():
         if event not in account.effects:
@@ -226,7 +231,7 @@ def _judge_effects(account, verdict):
     last = {}
     for event, effect in account.effects.items():
         handler, key, n = effect
-        if account.calls.get(event) != effect:
+        if effect not in (account.calls.get(event), account.asked_calls.get(event)):
             verdict.add("totals", f"{handler} saw effect {n} of key {key} by {event}, which "
                         + ("was rolled back" if event in account.undone else
                            "can never be done" if event in account.poison else
@@ -236,7 +241,7 @@ def _judge_effects(account, verdict):
             verdict.add("reordered", f"{handler} saw effect {n} of key {key} after effect "
                         f"{last[handler, key]}")
         last[handler, key] = n
-    verdict.facts["tasks of http and exec"] = len(account.calls)
+    verdict.facts["tasks of http, exec and clients"] = len(account.calls)
 
 
 def _judge_deletions(account, topics, tables, removed, verdict):

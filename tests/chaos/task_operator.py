@@ -13,6 +13,7 @@ import ledger
 SKIPPED_OF = 3     # one of so many refused rows is skipped
 INTERRUPTED = 0.15  # of corrections: the operator is called away before the task may run
 LOOK_ROWS = 50
+GROUP_EVERY = 4    # looks
 
 
 def action_for(event):
@@ -29,13 +30,16 @@ class TaskOperator:
         self.rng = random.Random(f"{seed} operator")
         self.ledger = ledger.Ledger(folder / "operator.ledger")
         self.decided = set()
+        self.looks = 0
 
     def retry(self, *words, stdin=None):
         """The command's end; while the database is away it fails, and is said again later."""
         return self.stack.tallybox("retry", *words, stdin=stdin, expect=None, seconds=60)
 
-    def act(self):
-        """One look at everything that is blocked or parked."""
+    def act(self, group=None):
+        """One look at everything that is blocked or parked. group: its configuration changes, too."""
+        if group:
+            self.group(group)
         self.retry("cancel", "--group", "default", "--state", "blocked", "--yes")
         self.retry("unpark", "--group", "default", "--skip", "--yes")
         for lane in self.lanes:
@@ -45,6 +49,16 @@ class TaskOperator:
                 return
             for task in json.loads(done.stdout)["tasks"]:
                 self.decide(task["id"], task["idempotency_key"])
+
+    def group(self, name):
+        """Each change is pushed to the clients of the group."""
+        self.looks += 1
+        if self.looks % GROUP_EVERY == 1:
+            self.retry("group", "set", name, "--description", f"look {self.looks}")
+        elif self.looks % GROUP_EVERY == 2:
+            self.retry("group", "disable", name)
+        else:
+            self.retry("group", "enable", name)
 
     def decide(self, task, event):
         action = action_for(event)

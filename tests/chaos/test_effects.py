@@ -31,7 +31,7 @@ class Effects(unittest.TestCase):
                 for entry in ledger.read(self.folder)]
 
     def server(self):
-        server = effects.Server(self.folder, 1)
+        server = effects.Url(self.folder, 1)
         self.addCleanup(server.close)
         return server
 

@@ -360,6 +360,32 @@ class Judge(JudgeCase):
         del self.world.entries[self.world.effect_place("c2")]
         self.assertIn("c2", self.assert_found("lost", 1).stories["lost"][0])
 
+    def submit(self, event, n, accepted=True):
+        """A task over HTTP."""
+        entry = {"what": "call", "handler": "client", "key": "client-0-0", "n": n, "event": event}
+        self.world.entries.append({**entry, "outcome": "asked"})
+        if accepted:
+            self.world.entries.append({**entry, "outcome": "accepted"})
+
+    def test_an_accepted_task_of_a_client_without_an_effect_is_lost(self):
+        self.submit("h1", 1)
+        self.assertIn("h1", self.assert_found("lost", 1).stories["lost"][0])
+
+    def test_a_task_that_was_asked_for_without_an_answer_may_have_its_effect_or_not(self):
+        self.submit("h1", 1)
+        self.world.effect("h1", "client", "client-0-0", 1)
+        self.submit("h2", 2, accepted=False)
+        self.assertEqual(self.world.verdict().text(), "")
+        self.world.effect("h2", "client", "client-0-0", 2)
+        self.assertEqual(self.world.verdict().text(), "")
+
+    def test_effects_of_clients_in_the_wrong_order_are_reordered(self):
+        for n in (1, 2):
+            self.submit(f"h{n}", n)
+        self.world.effect("h2", "client", "client-0-0", 2)
+        self.world.effect("h1", "client", "client-0-0", 1)
+        self.assert_found("reordered", 1)
+
     def test_an_effect_that_happened_again_is_counted_and_allowed(self):
         """Also behind the next one of its key, by a call that was given up long ago."""
         self.world.effect("c1", "http", "http-1", 1)

@@ -14,6 +14,7 @@ import uuid
 import pymysql
 
 import api_client
+import clients
 import effects
 import suite
 import ledger
@@ -30,6 +31,7 @@ STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
 READ_TIMEOUT_S = 12
 TASKS_HIGH, TASKS_LOW = 2000, 200
+TRY_FIRST = False
 FNV_START, FNV_PRIME = 0xcbf29ce484222325, 0x100000001b3
 
 
@@ -467,6 +469,56 @@ class Caller(SqlWriter):
         cursor.execute("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
                        f"options, params, params_type) VALUES {marks}",
                        [value for row in rows for value in row])
+
+
+class TaskClient(Writer):
+    """An application that hands work over to its registered clients through the API: the numbers of
+    its own keys. The next one of a key begins when the one before was accepted; without an answer the
+    same is sent again under its idempotency key. Some ask for the first attempt at once."""
+
+    KEYS = 4
+
+    def __init__(self, *args, ports):
+        super().__init__(*args)
+        self.client = api_client.ApiClient(ports)
+        self.next = [1] * self.KEYS
+
+    def act(self):
+        at = self.rng.randrange(self.KEYS)
+        key, n = f"client-{self.number}-{at}", self.next[at]
+        self.next[at] += 1
+        event = new_id()
+        entry = {"what": "call", "handler": "client", "key": key, "n": n, "event": event}
+        self.ledger.write({**entry, "outcome": "asked"})
+        body = {"group": clients.GROUP, "scene": "call", "handler": "http", "orderingKey": key,
+                "idempotencyKey": event, "options": clients.OPTIONS, "paramsType": "text/plain",
+                "paramsBase64": base64.b64encode(f"{key} {n}\n".encode()).decode()}
+        while not self.submit(body):
+            if self.stop.wait(self.rng.uniform(0.05, 0.5)):
+                return
+        self.ledger.write({**entry, "outcome": "accepted"})
+        self.events += 1
+
+    def submit(self, body):
+        """True when the task is accepted."""
+        path = "/v1/tasks?try=1" if TRY_FIRST and self.rng.random() < 0.5 else "/v1/tasks"
+        answer = self.client.ask(self.rng.choice(self.client.ports), "POST", path, body,
+                                 self.rng.choice((1, 4, READ_TIMEOUT_S)))
+        if answer is None:
+            self.unknown += 1
+            return False
+        if answer.status in (429, 503) or (
+                answer.status == 403 and b"is disabled" in answer.body):
+            return False
+        if answer.status not in (200, 201, 202):
+            raise AssertionError(f"a task was answered {answer.status}: {answer.body[:300]}")
+        ticket = json.loads(answer.body)
+        if ticket["id"] <= 0 or ticket.get("outcome") == "exhausted":
+            raise AssertionError(f"a task was answered {answer.body[:300]}")
+        return True
+
+    def close(self):
+        self.client.close()
 
 
 LANE_SCENE = {"wait": "random 50ms 2s", "attempts": 0, "stop": ["refused"], "lease": "4s"}
