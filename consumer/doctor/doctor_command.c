@@ -433,8 +433,7 @@ static bool is_same_kafka(const struct settings *a, const struct settings *b)
                   a->kafka.count * sizeof(a->kafka.properties[0])) == 0;
 }
 
-/* Checks Kafka once with each set of its settings. If no role uses Kafka, with those of the first.
- */
+/* Checks Kafka once with each set of its settings, of the roles that use it. */
 static void check_brokers(struct doctor *doctor, const struct doctor_checks *checks,
                           bool outbox_only)
 {
@@ -452,8 +451,6 @@ static void check_brokers(struct doctor *doctor, const struct doctor_checks *che
         done[count++] = settings;
         check_kafka(doctor, settings, checks, outbox_only);
     }
-    if (count == 0)
-        check_kafka(doctor, config_settings(checks->roles[0].config), checks, outbox_only);
 }
 
 static int print_findings(const struct doctor *doctor, bool strict, bool json)

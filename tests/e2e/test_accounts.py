@@ -255,6 +255,14 @@ class Doctor(suite.Case):
         self.assertIn(f"no answer within 5 s from kafka.bootstrap.servers = 127.0.0.1:{closed}",
                       done.stdout)
 
+    def test_kafka_is_not_asked_for_a_role_without_it(self):
+        kafka = {"kafka__bootstrap.servers": f"127.0.0.1:{suite.free_port()}"}
+        done = self.doctor("--role", "serve", role="serve", **kafka)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotRegex(done.stdout, r"(?m)^\w+ +kafka ")
+        done = self.doctor("--role", "serve,retry", role="run", **kafka)
+        self.assertIn("no answer within 5 s from kafka", done.stdout)
+
     def test_a_wrong_password_and_a_missing_file_fail(self):
         done = self.stack.tallybox(
             "doctor", expect=None, env={"TALLYBOX_MYSQL_PASSWORD": "wrong"},
