@@ -60,15 +60,23 @@ static enum rc check_sink_gate(const struct settings *settings, bool migrate, st
 
 static enum rc check_serve_gate(const struct settings *settings, bool migrate, struct err *err)
 {
-    enum rc rc = schema_gate(settings, migrate, err);
+    enum rc rc;
 
+    if (!serve_has_votes(settings))
+        return schema_outbox_gate(settings, migrate, err);
+    rc = schema_gate(settings, migrate, err);
     return rc == RC_OK ? serve_check_lanes(settings, err) : rc;
 }
 
 static enum rc check_run_gate(const struct settings *settings, bool migrate, struct err *err)
 {
-    enum rc rc = serve_check_relayed(settings, err);
+    enum rc rc = RC_OK;
 
+    /* The other roles handle votes in any case. */
+    if (!serve_has_votes(settings))
+        rc = schema_gate(settings, migrate, err);
+    else
+        rc = serve_check_relayed(settings, err);
     if (rc == RC_OK)
         rc = check_serve_gate(settings, migrate, err);
     return rc == RC_OK ? installation_find(settings, err) : rc;

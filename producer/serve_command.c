@@ -73,7 +73,8 @@ struct serve {
     struct queue *removals;
     struct page_cache *pages;
     struct ranking ranking;
-    bool lists; /* api.lists is on */
+    bool has_votes; /* api.votes is on; otherwise a shard has a task intake only */
+    bool lists;     /* api.lists is on, and has_votes */
     struct shard *shards;
     size_t shard_count;
     struct loop expire_loop;
@@ -91,14 +92,16 @@ static void wake_committer(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
-    loop_wake(&serve->shards[shard].commit_loop);
+    if (serve->has_votes)
+        loop_wake(&serve->shards[shard].commit_loop);
 }
 
 static void wake_totals_reader(void *ctx, size_t shard)
 {
     struct serve *serve = ctx;
 
-    loop_wake(&serve->shards[shard].totals_loop);
+    if (serve->has_votes)
+        loop_wake(&serve->shards[shard].totals_loop);
 }
 
 static void wake_remark_worker(void *ctx, size_t shard)
@@ -488,15 +491,16 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = open_pages(serve, err);
     if (rc == RC_OK)
         rc = loop_init(&serve->expire_loop, "expire", expire_step, serve, &serve->stop, err);
-    if (rc == RC_OK)
+    if (rc == RC_OK && serve->has_votes)
         rc = make_lane_watch(serve, err);
     if (rc == RC_OK && serve->lists)
         rc = make_remover(serve, err);
     if (rc == RC_OK && serve->lists)
         rc = make_ranking(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
-        rc = make_committer(serve, i, err);
-        if (rc == RC_OK)
+        if (serve->has_votes)
+            rc = make_committer(serve, i, err);
+        if (rc == RC_OK && serve->has_votes)
             rc = make_totals_reader(serve, i, err);
         if (rc == RC_OK && serve->lists)
             rc = make_remark_worker(serve, i, err);
@@ -517,7 +521,8 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     serve->handlers = *env->handlers;
     serve->handlers.settings = env->settings;
     serve->shard_count = (size_t)env->settings->api.committers;
-    serve->lists = strcmp(env->settings->api.lists, "on") == 0;
+    serve->has_votes = serve_has_votes(env->settings);
+    serve->lists = serve->has_votes && strcmp(env->settings->api.lists, "on") == 0;
     rc = open_parts(serve, err);
     if (rc != RC_OK)
         serve_close(serve);
@@ -575,15 +580,16 @@ static enum rc serve_start(void *role, struct err *err)
     };
     enum rc rc = loop_start(&serve->expire_loop, err);
 
-    if (rc == RC_OK)
+    if (rc == RC_OK && serve->has_votes)
         rc = loop_start(&serve->watch_loop, err);
     if (rc == RC_OK && serve->lists)
         rc = loop_start(&serve->removal_loop, err);
     if (rc == RC_OK && serve->lists)
         rc = start_ranking(&serve->ranking, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
-        rc = loop_start(&serve->shards[i].commit_loop, err);
-        if (rc == RC_OK)
+        if (serve->has_votes)
+            rc = loop_start(&serve->shards[i].commit_loop, err);
+        if (rc == RC_OK && serve->has_votes)
             rc = loop_start(&serve->shards[i].totals_loop, err);
         if (rc == RC_OK && serve->lists)
             rc = loop_start(&serve->shards[i].remark_loop, err);
@@ -661,9 +667,8 @@ static int64_t measure_silence_ms(struct loop *loop)
     return os_now_ms() - atomic_load(&loop->beat_ms);
 }
 
-static void serve_health(void *role, struct health *health)
+static void report_votes(struct health *health, struct serve *serve)
 {
-    struct serve *serve = role;
     int64_t votes_ms = 0;
     int64_t reads_ms = 0;
     int64_t remarks_ms = 0;
@@ -686,7 +691,27 @@ static void serve_health(void *role, struct health *health)
     report_lanes(health, serve);
     report_queue(health, serve->votes, "vote queue");
     report_queue(health, serve->reads, "read queue");
+}
+
+/* Without votes, the workers of tasks tell whether the database answers. */
+static void report_tasks(struct health *health, struct serve *serve)
+{
+    int64_t tasks_ms = 0;
+
+    for (size_t i = 0; i < serve->shard_count; i++)
+        tasks_ms = max_ms(tasks_ms, measure_silence_ms(&serve->shards[i].task_loop));
+    if (!serve->has_votes)
+        report_database(health, serve->tasks, tasks_ms, serve, "database for tasks");
     report_queue(health, serve->tasks, "task queue");
+}
+
+static void serve_health(void *role, struct health *health)
+{
+    struct serve *serve = role;
+
+    if (serve->has_votes)
+        report_votes(health, serve);
+    report_tasks(health, serve);
 }
 
 static void drain_queues(struct serve *serve, int64_t until_ms)
@@ -725,9 +750,9 @@ static void serve_join(void *role)
     queue_drop(serve->tasks);
     queue_drop(serve->removals);
     for (size_t i = 0; i < serve->shard_count; i++) {
-        if (!queue_idle(serve->votes))
+        if (!queue_idle(serve->votes) && serve->has_votes)
             producer_mysql_interrupt(serve->shards[i].vote_store);
-        if (!queue_idle(serve->reads))
+        if (!queue_idle(serve->reads) && serve->has_votes)
             producer_mysql_interrupt(serve->shards[i].totals_store);
         if (!queue_idle(serve->remarks) && serve->lists)
             remark_mysql_interrupt(serve->shards[i].remark_store);
@@ -738,6 +763,11 @@ static void serve_join(void *role)
     join_threads(serve);
     api_close(serve->api);
     serve->api = NULL;
+}
+
+bool serve_has_votes(const struct settings *settings)
+{
+    return strcmp(settings->api.votes, "on") == 0;
 }
 
 enum rc serve_check_lanes(const struct settings *settings, struct err *err)

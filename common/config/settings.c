@@ -156,6 +156,10 @@ const struct setting settings_table[] = {
      "read remarks, and as many insert tasks."},
     {CHOICE(api, deleted_status), "404", 0, 0, "404|410",
      "HTTP status of a vote on a deleted content, which does not count."},
+    {CHOICE(api, votes), "on", 0, 0, "off|on",
+     "Serves votes and lists; off: only tasks, for which the outbox without the tables for votes "
+     "is "
+     "enough."},
     {CHOICE(api, lists), "on", 0, 0, "off|on",
      "Serves lists of remarks, which needs the database of [sink]."},
     {NUMBER(api, page_cache_bytes_max), "67108864", 0, 68719476736, NULL,

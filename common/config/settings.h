@@ -84,6 +84,7 @@ struct settings {
         int64_t batch_votes_max;
         int64_t committers;
         char deleted_status[SETTING_TEXT_SIZE]; /* 404 | 410 */
+        char votes[SETTING_TEXT_SIZE];          /* off | on */
         char lists[SETTING_TEXT_SIZE];          /* off | on */
         int64_t page_cache_bytes_max;
         int64_t page_cache_ms;

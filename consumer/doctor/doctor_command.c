@@ -342,7 +342,10 @@ static size_t compare_database(struct pass *pass, struct doctor_database *databa
 static enum schema_finding check_schema(struct pass *pass)
 {
     const struct doctor_env *env = pass->checks->env;
-    role_gate gate = list_has(VOTE_ROLES, pass->role) ? env->full_gate : env->outbox_gate;
+    bool needs_votes =
+        list_has(VOTE_ROLES, pass->role) &&
+        (strcmp(pass->role, "serve") != 0 || strcmp(pass->settings->api.votes, "on") == 0);
+    role_gate gate = needs_votes ? env->full_gate : env->outbox_gate;
     size_t drifts;
     struct err err = {0};
 

@@ -47,7 +47,7 @@ enum api_route_scope {
     API_ROUTE_SCOPES
 };
 
-/* What an operator can turn off: api.tasks, api.lists and api.operate. */
+/* What an operator can turn off: api.votes, api.tasks, api.lists and api.operate. */
 enum api_feature {
     API_FEATURE_VOTES,
     API_FEATURE_TASKS,

@@ -738,8 +738,8 @@ static enum rc judge_targets(struct gate *gate, struct gate_target *targets, siz
         if (one->outbox_only && gate->needs_votes)
             return err_fail(err, RC_RETRY, 0,
                             "%s has the outbox only, without the tables for votes: run `tallybox "
-                            "migrate up --with votes` to add them, or start only `tallybox relay` "
-                            "and `tallybox retry`",
+                            "migrate up --with votes` to add them, or start only `tallybox relay`, "
+                            "`tallybox retry`, and `tallybox serve` with api.votes = off",
                             one->target.place);
         if (one->outbox_only)
             return RC_OK;

@@ -726,6 +726,44 @@ class Accounts(SchemaCase):
             with self.assertRaises(pymysql.MySQLError):
                 cursor.execute("SELECT COUNT(*) FROM outbox")
 
+    def test_tasks_are_taken_over_http_without_the_tables_for_votes(self):
+        """serve with api.votes = off and retry: no table for votes, and no Kafka that answers."""
+        account = self.pipe("migrate")
+        self.migrate("up", "--only", "outbox", sets=account)
+        tokens = self.folder / "tokens"
+        tokens.write_text("token-of-the-shop-of-tasks tasks:default votes read remarks\n")
+        tokens.chmod(0o600)
+        sets = {"api.votes": "off", "api.tasks": "on", "api.token_file": tokens,
+                "kafka.bootstrap.servers": f"127.0.0.1:{suite.free_port()}"}
+        accounts = {role: self.pipe(role, "--only", "outbox") for role in ("serve", "retry")}
+        roles = {}
+        for role, account in accounts.items():
+            roles[role] = suite.Role(self, role, {**sets, **account}, ()).start()
+            self.addCleanup(roles[role].end)
+            roles[role].wait_ready()
+        words = [suite.BINARY, "doctor", "--role", "serve", "--config", str(self.ini)]
+        words += [word for key, value in {**sets, **accounts["serve"]}.items()
+                  for word in ("--set", f"{key}={value}")]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False,
+                              env=suite.clean_environment())
+        self.assertEqual(done.returncode, suite.DONE, done.stdout)
+        headers = {"Authorization": "Bearer token-of-the-shop-of-tasks",
+                   "Content-Type": "application/json"}
+        api = roles["serve"]
+        for method, path, body in (("POST", "/v1/votes", "{}"),
+                                   ("GET", "/v1/contents/1/votes", None),
+                                   ("GET", "/v1/remarks?itemId=1", None),
+                                   ("GET", "/v1/items/1/recommended?start=1&stop=2", None)):
+            answer = suite.http_call(api.api_port, method, path, body, headers)
+            self.assertEqual(answer.status, 403, answer.body)
+            self.assertIn(b"votes are off; api.votes = on allows them", answer.body)
+        task = {"scene": "invoice", "handler": "http", "options": {"url": "http://127.0.0.1:9/"}}
+        answer = suite.http_call(api.api_port, "POST", "/v1/tasks", json.dumps(task), headers)
+        self.assertEqual(answer.status, 201, answer.body)
+        number = json.loads(answer.body)["id"]
+        suite.wait_for("an attempt that fails", lambda: b'"failures":1' in suite.http_call(
+            api.api_port, "GET", f"/v1/tasks/{number}", None, headers).body)
+
     def test_one_account_serves_two_databases_of_a_server_with_the_password_of_its_section(self):
         sink = f"{self.name}_sink"
         self.addCleanup(self.drop, sink)
