@@ -58,8 +58,15 @@ enum rc close_content(const struct close_content *close, int64_t content_id, boo
     const struct vote_store *store = close->store;
     enum rc rc;
 
-    assert(content_id > 0 && close->lane_count > 0);
+    assert(close->lane_count > 0);
     *now = false;
+    /* A row of deleted_content that an application has inserted. */
+    if (content_id <= 0)
+        return err_fail(err, RC_REJECT, 0,
+                        "content %" PRId64
+                        " cannot be closed: contents have numbers from 1; delete "
+                        "its row in deleted_content or remark",
+                        content_id);
     rc = store->begin(store->ctx, err);
     if (rc != RC_OK)
         return rc;

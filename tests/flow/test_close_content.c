@@ -67,6 +67,18 @@ static void the_mark_and_the_tombstone_are_one_transaction(void **state)
     assert_string_equal(db->tables->events[0].lane, lane);
 }
 
+/* As an application may have inserted it. */
+static void a_number_that_no_content_has_is_refused(void **state)
+{
+    struct votes_db *db = *state;
+    bool now = true;
+
+    assert_int_equal(close_one(db, 0, &now), RC_REJECT);
+    assert_false(now);
+    assert_int_equal(close_one(db, -7, &now), RC_REJECT);
+    assert_int_equal(db->tables->event_count, 0);
+}
+
 static void a_closed_content_gets_no_second_tombstone(void **state)
 {
     struct votes_db *db = *state;
@@ -133,6 +145,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(the_mark_and_the_tombstone_are_one_transaction),
+        TEST(a_number_that_no_content_has_is_refused),
         TEST(a_closed_content_gets_no_second_tombstone),
         TEST(a_content_that_was_deleted_without_a_tombstone_gets_one),
         TEST(every_call_may_fail_and_nothing_is_left),
