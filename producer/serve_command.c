@@ -767,7 +767,7 @@ static void serve_join(void *role)
 
 bool serve_has_votes(const struct settings *settings)
 {
-    return strcmp(settings->api.votes, "on") == 0;
+    return strcmp(settings->api.votes, "off") != 0;
 }
 
 enum rc serve_check_lanes(const struct settings *settings, struct err *err)
