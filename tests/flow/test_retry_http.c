@@ -262,7 +262,13 @@ static void the_answer_decides_where_ok_looks_into_it(void **state)
     attempt = run_path(fixture, "/json", ", \"ok\": {\"/code\": 0}");
     assert_failed(attempt, 200);
     assert_non_null(strstr(attempt->err.text, "at \"/code\""));
-    assert_failed(run_path(fixture, "/json", ", \"ok\": {\"status\": \"201\", \"/code\": 7}"), 200);
+    attempt = run_path(fixture, "/json", ", \"ok\": {\"status\": \"201\", \"/code\": 7}");
+    assert_failed(attempt, 200);
+    /* What the receiver says is in the reason. */
+    assert_non_null(strstr(attempt->err.text, "answered with status 200 \"{\"code\": 7}\""));
+    attempt = run_path(fixture, "/status/404", "");
+    assert_failed(attempt, 404);
+    assert_null(strchr(attempt->err.text, '"'));
 }
 
 static void the_status_decides_the_result(void **state)

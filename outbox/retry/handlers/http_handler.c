@@ -26,6 +26,8 @@
 #define URL_BYTES_MAX 8000
 #define VALUE_BYTES_MAX 8000
 
+/* A quotation of an answer in a reason, with its quotation marks. */
+#define ANSWER_WORDS_SIZE 164
 #define OWN_HEADERS 7
 
 static enum rc take_method(void *ctx, const json_t *value, struct err *err)
@@ -505,18 +507,34 @@ static void put_headers(struct buf *buf, const struct retry_job *job,
     }
 }
 
+/* The beginning of an answer's body, for the reason: mostly a word on what is wrong. */
+static void quote_answer(char words[ANSWER_WORDS_SIZE], const struct buf *body)
+{
+    size_t len = body->len < ANSWER_WORDS_SIZE - 3 ? body->len : ANSWER_WORDS_SIZE - 3;
+
+    words[0] = '\0';
+    if (len > 0)
+        snprintf(words, ANSWER_WORDS_SIZE, "\"%.*s\"", (int)len, body->data);
+}
+
 static void classify_answer(const struct http_options *options, const struct http_url *url,
                             const struct call_answer *answer, struct attempt_result *attempt)
 {
+    char words[ANSWER_WORDS_SIZE] = "";
     struct err err = {0};
     bool ok = http_is_ok(options, answer->status);
 
     if (ok && http_check_answer(options, attempt->result, &err) == RC_OK)
         return;
+    if (!ok)
+        quote_answer(words, attempt->result);
     attempt_fail(attempt, FAULT_SOURCE_HTTP, answer->status, FAULT_CLASS_TRANSIENT,
                  "http: %s %s: answered with status %d%s%s%s", options->method, url->origin,
-                 answer->status, ok ? ", but " : "", err.text,
-                 answer->no_retry ? ", and asked not to try again" : "");
+                 answer->status,
+                 ok       ? ", but "
+                 : *words ? " "
+                          : "",
+                 ok ? err.text : words, answer->no_retry ? ", and asked not to try again" : "");
     if (answer->no_retry)
         attempt->end = ATTEMPT_REJECTED;
     if (answer->retry_after_ms > 0)
