@@ -416,6 +416,7 @@ static enum rc open_pages(struct serve *serve, struct err *err)
         .bytes_max = (size_t)settings->api.page_cache_bytes_max,
         .fresh_ms = settings->api.page_cache_ms,
         .stale_ms = settings->api.page_stale_ms,
+        .hash_start = os_random_u64(),
         .dropped = announce_item,
         .dropped_ctx = serve,
     };

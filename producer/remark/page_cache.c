@@ -9,13 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists of pages, chosen by a hash of the item: all pages of an item are in one list. */
 #define BUCKETS ((size_t)1 << 14)
+
+/* The pages of one item: they are dropped together. It exists while it has pages or loads. */
+struct page_item {
+    int64_t item_id;
+    struct page_item *next; /* in its bucket */
+    struct kept_page *pages;
+    struct page_load *loads;
+};
 
 /* A page that is kept, with the totals that were read last. */
 struct kept_page {
     struct remark_page *page;
+    struct page_item *item;
     struct kept_page *next; /* in its bucket */
+    struct kept_page **at;  /* what points to it there */
+    struct kept_page *next_of_item;
+    struct kept_page **at_of_item;
     struct kept_page *newer;
     struct kept_page *older;
     int64_t totals_ms; /* when the totals were read; 0: never */
@@ -24,22 +35,30 @@ struct kept_page {
 
 /* A page that is being read. */
 struct page_load {
+    struct page_item *item;
     struct page_load *next; /* in its bucket */
+    struct page_load **at;
+    struct page_load *next_of_item;
+    struct page_load **at_of_item;
     struct remark_place place;
     size_t rows_max;
-    bool dropped; /* its item was written: not in the bucket any more */
+    bool dropped; /* its item was written: in no list any more */
     struct page_waiter *waiters;
 };
 
+/* Pages and loads are in the bucket of their whole place: clients choose places, and one item may
+ * have any number of them. Items are in the bucket of their id. */
 struct bucket {
-    struct kept_page *pages; /* the one found last comes first */
+    struct kept_page *pages;
     struct page_load *loads;
+    struct page_item *items;
 };
 
 struct page_cache {
     struct page_cache_config config;
-    pthread_mutex_t lock; /* of everything below, of kept pages and of loads */
+    pthread_mutex_t lock; /* of everything below, of kept pages, of items and of loads */
     size_t bytes;
+    uint64_t compared;        /* places, by all look-ups */
     struct kept_page *newest; /* by their last use */
     struct kept_page *oldest;
     struct bucket buckets[];
@@ -59,14 +78,64 @@ enum rc page_cache_open(struct page_cache **out, const struct page_cache_config 
     return RC_OK;
 }
 
-static struct bucket *find_bucket(struct page_cache *cache, int64_t item_id)
+static uint64_t hash_number(uint64_t hash, int64_t number)
 {
-    return &cache->buckets[hash_bytes(HASH_START, &item_id, sizeof(item_id)) % BUCKETS];
+    return hash_bytes(hash, &number, sizeof(number));
 }
 
+/* The first hash is secret, so that no client can choose places of one bucket. */
+static struct bucket *find_bucket(struct page_cache *cache, const struct remark_place *place,
+                                  size_t rows_max)
+{
+    uint64_t hash = hash_number(cache->config.hash_start, place->item_id);
+
+    hash = hash_number(hash, (int64_t)place->sort * 2 + place->after);
+    hash = hash_number(hash, place->id);
+    hash = hash_number(hash, place->votes);
+    hash = hash_number(hash, place->window);
+    return &cache->buckets[hash_number(hash, (int64_t)rows_max) % BUCKETS];
+}
+
+/* *at is the item, or NULL where it would be added. */
+static struct page_item **find_item(struct page_cache *cache, int64_t item_id)
+{
+    uint64_t hash = hash_number(cache->config.hash_start, item_id);
+    struct page_item **at = &cache->buckets[hash % BUCKETS].items;
+
+    while (*at && (*at)->item_id != item_id)
+        at = &(*at)->next;
+    return at;
+}
+
+/* Returns the item, which may be new, or NULL: no memory. */
+static struct page_item *make_item(struct page_cache *cache, int64_t item_id)
+{
+    struct page_item **at = find_item(cache, item_id);
+
+    if (*at)
+        return *at;
+    *at = calloc(1, sizeof(**at));
+    if (*at)
+        (*at)->item_id = item_id;
+    return *at;
+}
+
+/* Frees an item that has neither pages nor loads. */
+static void clean_item(struct page_cache *cache, struct page_item *item)
+{
+    struct page_item **at;
+
+    if (item->pages || item->loads)
+        return;
+    at = find_item(cache, item->item_id);
+    *at = item->next;
+    free(item);
+}
+
+/* The share of the item is that of one with a single page. */
 static size_t count_bytes(const struct kept_page *kept)
 {
-    return sizeof(*kept) + kept->page->count * sizeof(kept->totals[0]) +
+    return sizeof(*kept) + sizeof(*kept->item) + kept->page->count * sizeof(kept->totals[0]) +
            remark_page_bytes(kept->page);
 }
 
@@ -92,12 +161,15 @@ static void link_use(struct page_cache *cache, struct kept_page *kept)
     cache->newest = kept;
 }
 
-/* Removes the page at its place in a bucket. */
-static void remove_page(struct page_cache *cache, struct kept_page **at)
+/* The item stays, also if this was its last page. */
+static void remove_page(struct page_cache *cache, struct kept_page *kept)
 {
-    struct kept_page *kept = *at;
-
-    *at = kept->next;
+    *kept->at = kept->next;
+    if (kept->next)
+        kept->next->at = kept->at;
+    *kept->at_of_item = kept->next_of_item;
+    if (kept->next_of_item)
+        kept->next_of_item->at_of_item = kept->at_of_item;
     unlink_use(cache, kept);
     cache->bytes -= count_bytes(kept);
     metric_set(&serve_page_cache_bytes, (int64_t)cache->bytes);
@@ -105,60 +177,112 @@ static void remove_page(struct page_cache *cache, struct kept_page **at)
     free(kept);
 }
 
+static void remove_oldest(struct page_cache *cache)
+{
+    struct page_item *item = cache->oldest->item;
+
+    remove_page(cache, cache->oldest);
+    clean_item(cache, item);
+}
+
 void page_cache_free(struct page_cache *cache)
 {
     if (!cache)
         return;
-    for (size_t i = 0; i < BUCKETS; i++) {
-        assert(!cache->buckets[i].loads);
-        while (cache->buckets[i].pages)
-            remove_page(cache, &cache->buckets[i].pages);
-    }
+    while (cache->oldest)
+        remove_oldest(cache);
+    for (size_t i = 0; i < BUCKETS; i++)
+        assert(!cache->buckets[i].loads && !cache->buckets[i].items);
     pthread_mutex_destroy(&cache->lock);
     free(cache);
 }
 
-/* Returns a page that is no older than age_ms, as the first of its bucket and the last to be
- * dropped, or NULL. */
+/* NULL: it is not kept. */
+static struct kept_page *find_kept(struct page_cache *cache, const struct remark_place *place,
+                                   size_t rows_max)
+{
+    struct kept_page *kept = find_bucket(cache, place, rows_max)->pages;
+
+    while (kept && !is_place(&kept->page->place, kept->page->rows_max, place, rows_max)) {
+        cache->compared++;
+        kept = kept->next;
+    }
+    cache->compared += kept != NULL;
+    return kept;
+}
+
+/* Returns a page that is no older than age_ms, as the last to be dropped, or NULL. */
 static struct kept_page *find_page(struct page_cache *cache, const struct remark_place *place,
                                    size_t rows_max, int64_t age_ms, int64_t now_ms)
 {
-    struct bucket *bucket = find_bucket(cache, place->item_id);
-    struct kept_page **at = &bucket->pages;
-    struct kept_page *kept;
+    struct kept_page *kept = find_kept(cache, place, rows_max);
 
-    while (*at && !is_place(&(*at)->page->place, (*at)->page->rows_max, place, rows_max))
-        at = &(*at)->next;
-    kept = *at;
     if (!kept || now_ms - kept->page->loaded_ms > age_ms)
         return NULL;
-    *at = kept->next;
-    kept->next = bucket->pages;
-    bucket->pages = kept;
     unlink_use(cache, kept);
     link_use(cache, kept);
     return kept;
 }
 
+static void link_load(struct bucket *bucket, struct page_item *item, struct page_load *load)
+{
+    load->item = item;
+    load->at = &bucket->loads;
+    load->next = bucket->loads;
+    if (load->next)
+        load->next->at = &load->next;
+    bucket->loads = load;
+    load->at_of_item = &item->loads;
+    load->next_of_item = item->loads;
+    if (load->next_of_item)
+        load->next_of_item->at_of_item = &load->next_of_item;
+    item->loads = load;
+}
+
+/* The item stays, also if this was its last load. */
+static void unlink_load(struct page_load *load)
+{
+    *load->at = load->next;
+    if (load->next)
+        load->next->at = load->at;
+    *load->at_of_item = load->next_of_item;
+    if (load->next_of_item)
+        load->next_of_item->at_of_item = load->at_of_item;
+}
+
+/* NULL: no memory. */
+static struct page_load *begin_load(struct page_cache *cache, const struct remark_place *place,
+                                    size_t rows_max)
+{
+    struct page_load *load = calloc(1, sizeof(*load));
+    struct page_item *item = load ? make_item(cache, place->item_id) : NULL;
+
+    if (!item) {
+        free(load);
+        return NULL;
+    }
+    load->place = *place;
+    load->rows_max = rows_max;
+    link_load(find_bucket(cache, place, rows_max), item, load);
+    return load;
+}
+
 /* Lets the waiter wait for a load of the page, or begins one. */
-static enum page_found join_load(struct bucket *bucket, const struct remark_place *place,
+static enum page_found join_load(struct page_cache *cache, const struct remark_place *place,
                                  size_t rows_max, struct page_waiter *waiter,
                                  struct page_load **load)
 {
-    for (struct page_load *other = bucket->loads; other; other = other->next) {
+    struct page_load *other = find_bucket(cache, place, rows_max)->loads;
+
+    for (; other; other = other->next) {
+        cache->compared++;
         if (!is_place(&other->place, other->rows_max, place, rows_max))
             continue;
         waiter->next = other->waiters;
         other->waiters = waiter;
         return PAGE_WAIT;
     }
-    *load = calloc(1, sizeof(**load));
-    if (*load) {
-        (*load)->place = *place;
-        (*load)->rows_max = rows_max;
-        (*load)->next = bucket->loads;
-        bucket->loads = *load;
-    }
+    *load = begin_load(cache, place, rows_max);
     return PAGE_LOAD;
 }
 
@@ -177,7 +301,7 @@ enum page_found page_cache_find(struct page_cache *cache, const struct remark_pl
         *page = kept->page;
         remark_page_hold(*page);
     } else {
-        found = join_load(find_bucket(cache, place->item_id), place, rows_max, waiter, load);
+        found = join_load(cache, place, rows_max, waiter, load);
     }
     pthread_mutex_unlock(&cache->lock);
     return found;
@@ -199,53 +323,39 @@ struct remark_page *page_cache_stale(struct page_cache *cache, const struct rema
     return page;
 }
 
-static struct kept_page **find_kept(struct bucket *bucket, const struct remark_place *place,
-                                    size_t rows_max)
+static void link_page(struct bucket *bucket, struct page_item *item, struct kept_page *kept)
 {
-    struct kept_page **at = &bucket->pages;
-
-    while (*at && !is_place(&(*at)->page->place, (*at)->page->rows_max, place, rows_max))
-        at = &(*at)->next;
-    return at;
-}
-
-static void drop_oldest(struct page_cache *cache)
-{
-    const struct remark_page *page = cache->oldest->page;
-
-    remove_page(cache,
-                find_kept(find_bucket(cache, page->place.item_id), &page->place, page->rows_max));
+    kept->item = item;
+    kept->at = &bucket->pages;
+    kept->next = bucket->pages;
+    if (kept->next)
+        kept->next->at = &kept->next;
+    bucket->pages = kept;
+    kept->at_of_item = &item->pages;
+    kept->next_of_item = item->pages;
+    if (kept->next_of_item)
+        kept->next_of_item->at_of_item = &kept->next_of_item;
+    item->pages = kept;
 }
 
 /* Without memory the page is not kept. */
-static void keep_page(struct page_cache *cache, struct remark_page *page)
+static void keep_page(struct page_cache *cache, struct page_item *item, struct remark_page *page)
 {
-    struct bucket *bucket = find_bucket(cache, page->place.item_id);
     struct kept_page *kept = calloc(1, sizeof(*kept) + page->count * sizeof(kept->totals[0]));
-    struct kept_page **at = find_kept(bucket, &page->place, page->rows_max);
+    struct kept_page *before = find_kept(cache, &page->place, page->rows_max);
 
-    if (*at)
-        remove_page(cache, at);
+    if (before)
+        remove_page(cache, before);
     if (!kept)
         return;
     kept->page = page;
     remark_page_hold(page);
-    kept->next = bucket->pages;
-    bucket->pages = kept;
+    link_page(find_bucket(cache, &page->place, page->rows_max), item, kept);
     link_use(cache, kept);
     cache->bytes += count_bytes(kept);
     while (cache->bytes > cache->config.bytes_max && cache->oldest != kept)
-        drop_oldest(cache);
+        remove_oldest(cache);
     metric_set(&serve_page_cache_bytes, (int64_t)cache->bytes);
-}
-
-static void unlink_load(struct bucket *bucket, const struct page_load *load)
-{
-    struct page_load **at = &bucket->loads;
-
-    while (*at != load)
-        at = &(*at)->next;
-    *at = load->next;
 }
 
 /* The waiters are called without the lock: they use the cache. */
@@ -257,9 +367,10 @@ static void end_load(struct page_cache *cache, struct page_load *load, struct re
         return;
     pthread_mutex_lock(&cache->lock);
     if (!load->dropped) {
-        unlink_load(find_bucket(cache, load->place.item_id), load);
+        unlink_load(load);
         if (page && !page->expired)
-            keep_page(cache, page);
+            keep_page(cache, load->item, page);
+        clean_item(cache, load->item);
     }
     waiter = load->waiters;
     pthread_mutex_unlock(&cache->lock);
@@ -286,24 +397,18 @@ void page_cache_failed(struct page_cache *cache, struct page_load *load)
 
 void page_cache_drop_item(struct page_cache *cache, int64_t item_id)
 {
-    struct bucket *bucket = find_bucket(cache, item_id);
-    struct kept_page **page = &bucket->pages;
-    struct page_load **load = &bucket->loads;
+    struct page_item *item;
 
     pthread_mutex_lock(&cache->lock);
-    while (*page) {
-        if ((*page)->page->place.item_id == item_id)
-            remove_page(cache, page);
-        else
-            page = &(*page)->next;
-    }
-    while (*load) {
-        if ((*load)->place.item_id == item_id) {
-            (*load)->dropped = true;
-            *load = (*load)->next;
-        } else {
-            load = &(*load)->next;
+    item = *find_item(cache, item_id);
+    if (item) {
+        while (item->pages)
+            remove_page(cache, item->pages);
+        while (item->loads) {
+            item->loads->dropped = true;
+            unlink_load(item->loads);
         }
+        clean_item(cache, item);
     }
     pthread_mutex_unlock(&cache->lock);
     if (cache->config.dropped)
@@ -316,7 +421,7 @@ void page_cache_put_totals(struct page_cache *cache, const struct remark_page *p
     struct kept_page *kept;
 
     pthread_mutex_lock(&cache->lock);
-    kept = *find_kept(find_bucket(cache, page->place.item_id), &page->place, page->rows_max);
+    kept = find_kept(cache, &page->place, page->rows_max);
     if (kept && kept->page == page && kept->totals_ms <= now_ms) {
         kept->totals_ms = now_ms;
         for (size_t i = 0; i < page->count; i++)
@@ -332,7 +437,7 @@ int64_t page_cache_totals(struct page_cache *cache, const struct remark_page *pa
     int64_t age_ms = -1;
 
     pthread_mutex_lock(&cache->lock);
-    kept = *find_kept(find_bucket(cache, page->place.item_id), &page->place, page->rows_max);
+    kept = find_kept(cache, &page->place, page->rows_max);
     if (kept && kept->page == page && kept->totals_ms > 0 && now_ms >= kept->totals_ms &&
         now_ms - kept->totals_ms <= age_max_ms) {
         age_ms = now_ms - kept->totals_ms;
@@ -341,4 +446,14 @@ int64_t page_cache_totals(struct page_cache *cache, const struct remark_page *pa
     }
     pthread_mutex_unlock(&cache->lock);
     return age_ms;
+}
+
+uint64_t page_cache_compared(struct page_cache *cache)
+{
+    uint64_t compared;
+
+    pthread_mutex_lock(&cache->lock);
+    compared = cache->compared;
+    pthread_mutex_unlock(&cache->lock);
+    return compared;
 }

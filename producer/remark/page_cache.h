@@ -19,6 +19,9 @@ struct page_cache_config {
     size_t bytes_max; /* of pages; the page used last always fits */
     int64_t fresh_ms; /* a page is read again after this time */
     int64_t stale_ms; /* and may stand in for so long after it was read; >= fresh_ms */
+    /* Random and secret: clients choose the places of pages, and must not choose places of one
+     * bucket of the cache's table. */
+    uint64_t hash_start;
     /* Called without a lock after page_cache_drop_item(); may be NULL. */
     void (*dropped)(void *ctx, int64_t item_id);
     void *dropped_ctx;
@@ -73,5 +76,8 @@ void page_cache_put_totals(struct page_cache *cache, const struct remark_page *p
  * ms, or -1: there are none. */
 int64_t page_cache_totals(struct page_cache *cache, const struct remark_page *page,
                           int64_t age_max_ms, int64_t now_ms, struct totals_row *rows);
+
+/* How many places all look-ups have compared: for its tests. */
+uint64_t page_cache_compared(struct page_cache *cache);
 
 #endif

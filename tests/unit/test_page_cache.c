@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/remark/page_cache.h"
 
+#include "common/hash.h"
+#include "producer/serve_metrics.h"
+
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,6 +37,7 @@ static struct page_cache *open_cache(size_t bytes_max)
         .bytes_max = bytes_max,
         .fresh_ms = FRESH_MS,
         .stale_ms = STALE_MS,
+        .hash_start = HASH_START,
     };
     struct page_cache *cache;
     struct err err;
@@ -250,6 +254,117 @@ static void totals_are_used_up_to_the_age_that_is_asked_for(void **state)
     page_cache_free(cache);
 }
 
+static struct remark_place place_after(int64_t item_id, int64_t id)
+{
+    return (struct remark_place){.item_id = item_id, .after = true, .id = id};
+}
+
+static void load_empty(struct page_cache *cache, const struct remark_place *place, size_t rows_max)
+{
+    struct waiting waiting = {0};
+    struct remark_page *page;
+    struct page_load *load;
+
+    waiting.waiter.done = on_done;
+    assert_int_equal(page_cache_find(cache, place, rows_max, 0, &waiting.waiter, &page, &load),
+                     PAGE_LOAD);
+    page = remark_page_new(place, rows_max);
+    assert_non_null(page);
+    page_cache_loaded(cache, load, page);
+    remark_page_release(page);
+}
+
+static bool is_kept(struct page_cache *cache, const struct remark_place *place)
+{
+    struct remark_page *page = page_cache_stale(cache, place, ROWS, 0);
+
+    remark_page_release(page);
+    return page != NULL;
+}
+
+/* A client may make up the cursors of one item. */
+static void the_pages_of_one_item_are_not_compared_with_each_other(void **state)
+{
+    enum { PAGES = 4000 };
+    struct page_cache *cache = open_cache((size_t)64 << 20);
+    struct remark_place other = first_page(2);
+    struct totals_row rows[1];
+    struct remark_place place;
+
+    (void)state;
+    load_empty(cache, &other, ROWS);
+    for (int64_t id = 1; id <= PAGES; id++) {
+        place = place_after(1, id);
+        load_empty(cache, &place, ROWS);
+    }
+    for (int64_t id = 1; id <= PAGES; id++) {
+        struct remark_page *page;
+
+        place = place_after(1, id);
+        page = page_cache_stale(cache, &place, ROWS, 0);
+        assert_non_null(page);
+        page_cache_put_totals(cache, page, rows, 1);
+        remark_page_release(page);
+    }
+    assert_in_range(page_cache_compared(cache), 2 * PAGES, 6 * PAGES);
+    page_cache_drop_item(cache, 1);
+    for (int64_t id = 1; id <= PAGES; id++) {
+        place = place_after(1, id);
+        assert_false(is_kept(cache, &place));
+    }
+    assert_true(is_kept(cache, &other));
+    page_cache_free(cache);
+    assert_int_equal(metric_value(&serve_page_cache_bytes), 0);
+}
+
+/* Pages are kept, dropped for others, dropped with their item and replaced, in any order: those
+ * that are left are the ones used last, and the bytes are theirs. */
+static void pages_and_their_bytes_follow_a_model(void **state)
+{
+    enum { ITEMS = 5, IDS = 8 };
+    struct page_cache *cache = open_cache((size_t)64 << 20);
+    bool kept[ITEMS][IDS] = {{false}};
+    int64_t one_page;
+    uint64_t rng = 1;
+    int64_t count = 0;
+
+    (void)state;
+    load_empty(cache, &(struct remark_place){.item_id = 1000}, ROWS);
+    one_page = metric_value(&serve_page_cache_bytes);
+    page_cache_drop_item(cache, 1000);
+    for (int step = 0; step < 5000; step++) {
+        int64_t item = (int64_t)(rng_next(&rng) % ITEMS);
+        int64_t id = (int64_t)(rng_next(&rng) % IDS);
+        struct remark_place place = place_after(item, id);
+
+        if (rng_next(&rng) % 20 == 0) {
+            page_cache_drop_item(cache, item);
+            for (int i = 0; i < IDS; i++) {
+                count -= kept[item][i];
+                kept[item][i] = false;
+            }
+        } else if (!kept[item][id]) {
+            load_empty(cache, &place, ROWS);
+            kept[item][id] = true;
+            count++;
+        }
+        assert_int_equal(is_kept(cache, &place), kept[item][id]);
+        assert_int_equal(metric_value(&serve_page_cache_bytes), count * one_page);
+    }
+    page_cache_free(cache);
+    cache = open_cache((size_t)(10 * one_page));
+    for (int64_t id = 1; id <= 100; id++) {
+        struct remark_place place = place_after(id % 3, id);
+        struct remark_place oldest = place_after((id - 10) % 3, id - 10);
+
+        load_empty(cache, &place, ROWS);
+        assert_true(is_kept(cache, &place));
+        assert_true(id <= 10 || !is_kept(cache, &oldest));
+        assert_int_equal(metric_value(&serve_page_cache_bytes), (id < 10 ? id : 10) * one_page);
+    }
+    page_cache_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_write_drops_the_pages_of_its_item_and_reads_under_way),
         cmocka_unit_test(the_page_that_was_not_used_longest_is_dropped),
         cmocka_unit_test(totals_are_used_up_to_the_age_that_is_asked_for),
+        cmocka_unit_test(the_pages_of_one_item_are_not_compared_with_each_other),
+        cmocka_unit_test(pages_and_their_bytes_follow_a_model),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
