@@ -358,6 +358,21 @@ static void keep_page(struct page_cache *cache, struct page_item *item, struct r
     metric_set(&serve_page_cache_bytes, (int64_t)cache->bytes);
 }
 
+/* The item stays. */
+static void drop_expired(struct page_item *item, struct page_cache *cache,
+                         const struct remark_windows *windows)
+{
+    struct kept_page *next;
+
+    for (struct kept_page *kept = item->pages; kept; kept = next) {
+        const struct remark_page *page = kept->page;
+
+        next = kept->next_of_item;
+        if (page->place.sort == REMARK_VOTES && !remark_window_is_kept(page->next.window, windows))
+            remove_page(cache, kept);
+    }
+}
+
 /* The waiters are called without the lock: they use the cache. */
 static void end_load(struct page_cache *cache, struct page_load *load, struct remark_page *page)
 {
@@ -368,7 +383,9 @@ static void end_load(struct page_cache *cache, struct page_load *load, struct re
     pthread_mutex_lock(&cache->lock);
     if (!load->dropped) {
         unlink_load(load);
-        if (page && !page->expired)
+        if (page && page->expired)
+            drop_expired(load->item, cache, &page->windows);
+        else if (page)
             keep_page(cache, load->item, page);
         clean_item(cache, load->item);
     }

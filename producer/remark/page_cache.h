@@ -55,7 +55,9 @@ enum page_found page_cache_find(struct page_cache *cache, const struct remark_pl
                                 struct remark_page **page, struct page_load **load);
 
 /* Ends a load: the page is kept, unless its item was dropped since the load began, and the waiters
- * get it. load may be NULL. The caller keeps its own hold. */
+ * get it. load may be NULL. The caller keeps its own hold. A page that has expired drops the pages
+ * of its item whose cursors have expired, too: who reads the first page again gets a cursor that
+ * can be used. */
 void page_cache_loaded(struct page_cache *cache, struct page_load *load, struct remark_page *page);
 /* Ends a load that read nothing. */
 void page_cache_failed(struct page_cache *cache, struct page_load *load);

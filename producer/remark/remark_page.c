@@ -68,6 +68,13 @@ bool remark_cursor_read(const char *cursor, int64_t item_id, enum remark_sort so
     return place->item_id == item_id && strcmp(cursor, again) == 0;
 }
 
+bool remark_window_is_kept(int64_t window, const struct remark_windows *seen)
+{
+    bool at_work = seen->started > seen->finished;
+
+    return window == seen->finished || (!at_work && window == seen->finished - 1);
+}
+
 struct remark_page *remark_page_new(const struct remark_place *place, size_t rows_max)
 {
     struct remark_page *page = calloc(1, sizeof(*page) + rows_max * sizeof(page->rows[0]));

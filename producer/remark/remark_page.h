@@ -34,6 +34,10 @@ struct remark_list {
     int64_t window;   /* the finished roll-up that its votes are of */
 };
 
+/* Whether pages by votes can be made as of a finished roll-up, after reading the numbers *seen:
+ * each remark keeps the votes of two roll-ups. */
+bool remark_window_is_kept(int64_t window, const struct remark_windows *seen);
+
 struct remark_page_row {
     int64_t id;
     int64_t votes;  /* as of the last roll-up */
@@ -46,6 +50,7 @@ struct remark_page {
     struct remark_place place;
     size_t rows_max;
     bool expired; /* the cursor is older than the votes of two roll-ups; there are no remarks */
+    struct remark_windows windows; /* REMARK_VOTES: the roll-ups when it was read */
     int64_t loaded_ms;
     size_t count;
     struct buf json;

@@ -36,13 +36,13 @@ static enum rc check_windows(const struct remark_windows *seen, struct err *err)
 static bool choose_view(struct remark_page *page, struct remark_query *query,
                         const struct remark_windows *seen)
 {
-    bool at_work = seen->started > seen->finished;
     int64_t window = page->place.after ? page->place.window : seen->finished;
     bool as_of = seen->started > window;
     bool right = query->as_of ? query->window == window : !as_of;
 
     page->next.window = window;
-    if (window != seen->finished && (at_work || window != seen->finished - 1)) {
+    page->windows = *seen;
+    if (!remark_window_is_kept(window, seen)) {
         remark_page_clear(page);
         page->expired = true;
         return false;

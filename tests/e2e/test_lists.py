@@ -485,6 +485,22 @@ class Cache(suite.Case):
         kept = serve.metric("tallybox_remark_cache_bytes")
         self.assertTrue(bound / 2 < kept <= bound, kept)
 
+    def test_after_a_cursor_has_expired_the_first_page_gives_another(self):
+        serve = self.start("serve", sets={"api.page_cache_ms": 3600000,
+                                          "api.page_stale_ms": 3600000})
+        path = "/v1/remarks?itemId=4&sort=votes"
+        for _ in range(2):
+            cursor = serve.get(path)["next"]
+            self.stack.tallybox("rollup", "--once")
+            self.assertEqual(serve.get(path)["next"], cursor)
+            self.stack.tallybox("rollup", "--once")
+            self.assertEqual(serve.call("GET", f"{path}&cursor={cursor}").status, 410)
+            again = serve.get(path)
+            self.assertNotEqual(again["next"], cursor)
+            # With another limit it is no page that the next round finds in memory.
+            rest = serve.get(f"{path}&limit=30&cursor={again['next']}")
+            self.assertEqual(len(again["remarks"] + rest["remarks"]), 40)
+
     def test_lists_can_be_turned_off(self):
         serve = self.start("serve", sets={"api.lists": "off"})
         answer = serve.call("GET", "/v1/remarks?itemId=1")

@@ -365,6 +365,54 @@ static void pages_and_their_bytes_follow_a_model(void **state)
     page_cache_free(cache);
 }
 
+static void load_by_votes(struct page_cache *cache, const struct remark_place *place,
+                          int64_t window, const struct remark_windows *seen)
+{
+    struct waiting waiting = {0};
+    struct remark_page *page;
+    struct page_load *load;
+
+    waiting.waiter.done = on_done;
+    assert_int_equal(page_cache_find(cache, place, ROWS, 0, &waiting.waiter, &page, &load),
+                     PAGE_LOAD);
+    page = remark_page_new(place, ROWS);
+    assert_non_null(page);
+    page->next.window = window;
+    page->windows = *seen;
+    page->expired = !remark_window_is_kept(window, seen);
+    page_cache_loaded(cache, load, page);
+    remark_page_release(page);
+}
+
+/* Otherwise the first page would give the same cursor until it is no longer fresh. */
+static void a_cursor_that_expired_drops_the_pages_that_gave_it(void **state)
+{
+    struct remark_place first = {.item_id = 1, .sort = REMARK_VOTES};
+    struct remark_place other = {.item_id = 2, .sort = REMARK_VOTES};
+    struct remark_place newest = first_page(1);
+    struct remark_place old = {
+        .item_id = 1, .sort = REMARK_VOTES, .after = true, .id = 5, .window = 7};
+    struct remark_place forged = {
+        .item_id = 1, .sort = REMARK_VOTES, .after = true, .id = 5, .window = 1};
+    struct page_cache *cache = open_cache(1 << 20);
+
+    (void)state;
+    load_by_votes(cache, &first, 7, &(struct remark_windows){7, 7});
+    load_by_votes(cache, &other, 7, &(struct remark_windows){7, 7});
+    load_empty(cache, &newest, ROWS);
+    load_by_votes(cache, &forged, 1, &(struct remark_windows){8, 8});
+    assert_true(is_kept(cache, &first));
+    load_by_votes(cache, &old, 7, &(struct remark_windows){8, 9});
+    assert_false(is_kept(cache, &old));
+    assert_false(is_kept(cache, &first));
+    assert_true(is_kept(cache, &newest));
+    assert_true(is_kept(cache, &other));
+    load_by_votes(cache, &first, 8, &(struct remark_windows){8, 9});
+    load_by_votes(cache, &forged, 1, &(struct remark_windows){8, 9});
+    assert_true(is_kept(cache, &first));
+    page_cache_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +425,7 @@ int main(void)
         cmocka_unit_test(totals_are_used_up_to_the_age_that_is_asked_for),
         cmocka_unit_test(the_pages_of_one_item_are_not_compared_with_each_other),
         cmocka_unit_test(pages_and_their_bytes_follow_a_model),
+        cmocka_unit_test(a_cursor_that_expired_drops_the_pages_that_gave_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
