@@ -99,6 +99,10 @@ static const struct event events[] = {
     {"migration_applied", "info", "A migration has ended.", ""},
     {"migration_baselined", "info", "The existing tables were recorded as this version.", ""},
     /* serve */
+    {"page_not_read", "warn",
+     "A page of remarks could not be read, although the database answers: its request was answered "
+     "503. Logged once a minute for each reason.",
+     "correct what `err` names; for a time-out see the slow query log of the server"},
     {"vote_refused", "error", "The database refuses a vote that passed all checks.",
      "report it with `err`"},
     {"task_intake_failed", "error", "The retry queue's tables cannot be used; tasks get 503.",

@@ -122,6 +122,34 @@ static void answer_not_done(struct http_request *http, enum queue_end end, const
     api_answer_fault(http, &fault, WAIT_MS);
 }
 
+static void answer_not_read(struct http_request *http, const struct err *err)
+{
+    struct request_fault fault;
+
+    request_fault_set(&fault, REQUEST_FAULT_UNAVAILABLE,
+                      "this cannot be read now, send this request again later: %s", err->text);
+    api_answer_fault(http, &fault, WAIT_MS);
+}
+
+void api_answer_failure(struct http_request *http, const struct api_failure *failure,
+                        const char *unknown)
+{
+    if (failure->verdict != QUEUE_TAKEN)
+        answer_not_taken(http, failure->verdict, failure->wait_ms);
+    else if (failure->end != QUEUE_DONE)
+        answer_not_done(http, failure->end, unknown);
+    else if (failure->err)
+        answer_not_read(http, failure->err);
+    else
+        api_answer_no_memory(http);
+}
+
+static void answer_failed(struct api_pending *pending, const struct api_failure *failure)
+{
+    if (!pending->kind->stand_in || !pending->kind->stand_in(pending, failure))
+        api_answer_failure(pending->http, failure, pending->kind->unknown);
+}
+
 static void count_failed(const struct api_pending *pending)
 {
     if (pending->kind->failed)
@@ -137,8 +165,7 @@ static void answer_entry(struct queue_entry *entry, enum queue_end end)
         return;
     }
     count_failed(pending);
-    if (!pending->kind->stand_in || !pending->kind->stand_in(pending))
-        answer_not_done(pending->http, end, pending->kind->unknown);
+    answer_failed(pending, &(struct api_failure){.verdict = QUEUE_TAKEN, .end = end});
 }
 
 static void release_entry(struct queue_entry *entry)
@@ -170,15 +197,13 @@ void api_pending_free(struct api_pending *pending)
 
 void api_pending_put(struct api_pending *pending, struct queue *queue, size_t shard)
 {
-    struct http_request *http = pending->http;
-    int64_t wait_ms = 0;
-    enum queue_verdict verdict =
-        queue_put(queue, shard, &pending->request.entry, os_now_ms(), &wait_ms);
+    struct api_failure failure = {.verdict = QUEUE_TAKEN};
 
-    if (verdict == QUEUE_TAKEN)
+    failure.verdict =
+        queue_put(queue, shard, &pending->request.entry, os_now_ms(), &failure.wait_ms);
+    if (failure.verdict == QUEUE_TAKEN)
         return;
     count_failed(pending);
-    if (!pending->kind->stand_in || !pending->kind->stand_in(pending))
-        answer_not_taken(http, verdict, wait_ms);
+    answer_failed(pending, &failure);
     api_pending_free(pending);
 }

@@ -33,6 +33,18 @@ void api_answer_no_memory(struct http_request *http);
 /* The database cannot be reached, and nothing was done. */
 void api_answer_unavailable(struct http_request *http);
 
+/* Why a request was not done. */
+struct api_failure {
+    enum queue_verdict verdict; /* QUEUE_TAKEN: it was queued, and ended as `end` says */
+    int64_t wait_ms;            /* otherwise: see queue_put() */
+    enum queue_end end;
+    const struct err *err; /* QUEUE_DONE: the database answers, but not this; NULL: no memory */
+};
+
+/* Answers with the status and the words of the failure. unknown: see struct api_pending_kind. */
+void api_answer_failure(struct http_request *http, const struct api_failure *failure,
+                        const char *unknown);
+
 struct api_pending;
 
 /* What the kinds of requests differ in. */
@@ -43,7 +55,7 @@ struct api_pending_kind {
     void (*done)(struct api_pending *pending);
     /* Answers a request that was not done, or not taken, with something else than an error; false:
      * it has not answered. It must not read what the worker writes. NULL: never. */
-    bool (*stand_in)(struct api_pending *pending);
+    bool (*stand_in)(struct api_pending *pending, const struct api_failure *failure);
     struct metric *failed; /* adds the weight of a request that was not done; NULL: none */
     /* What a request whose outcome is unknown may have done, and whether it may be sent again;
      * NULL: it changes nothing. */

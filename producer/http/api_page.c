@@ -70,13 +70,14 @@ static void free_page_totals(struct api_pending *pending)
 
 /* The totals cannot be read. The last ones stand in for them, or those of the last roll-up; nothing
  * stands in for the votes of a voter. The rows may still be written by the worker. */
-static bool answer_old_totals(struct api_pending *pending)
+static bool answer_old_totals(struct api_pending *pending, const struct api_failure *failure)
 {
     struct page_totals_call *call = (struct page_totals_call *)pending;
     const struct settings *settings = call->config->settings;
     struct totals_row rows[REMARK_PAGE_ROWS_MAX] = {0};
     struct remark_totals totals = {.stale = true};
 
+    (void)failure;
     if (pending->request.totals.voter_id > 0)
         return false;
     totals.age_ms = page_cache_totals(call->config->pages, call->page, settings->api.page_stale_ms,
@@ -155,7 +156,7 @@ static bool continue_stale(const struct page_call *call)
     return page != NULL;
 }
 
-static void on_loaded(struct page_waiter *waiter, struct remark_page *page)
+static void on_loaded(struct page_waiter *waiter, struct remark_page *page, const void *why)
 {
     struct page_call *call =
         (struct page_call *)((char *)waiter - offsetof(struct page_call, waiter));
@@ -164,8 +165,21 @@ static void on_loaded(struct page_waiter *waiter, struct remark_page *page)
         continue_page(call->pending.http, call->config, page, call->page.voter_id,
                       call->page.stale);
     else if (!continue_stale(call))
-        api_answer_unavailable(call->pending.http);
+        api_answer_failure(call->pending.http, why, NULL);
     api_pending_free(&call->pending);
+}
+
+/* The database answers, but not this page. */
+static void answer_not_read(struct page_call *call)
+{
+    const struct api_failure failure = {
+        .verdict = QUEUE_TAKEN, .end = QUEUE_DONE, .err = &call->pending.request.remarks.err};
+    struct page_load *load = call->load;
+
+    call->load = NULL;
+    page_cache_failed(call->config->pages, load, &failure);
+    if (!continue_stale(call))
+        api_answer_failure(call->pending.http, &failure, NULL);
 }
 
 static void answer_loaded(struct api_pending *pending)
@@ -174,19 +188,23 @@ static void answer_loaded(struct api_pending *pending)
     struct remark_page *page = pending->request.remarks.page;
     struct page_load *load = call->load;
 
+    if (pending->request.remarks.not_read) {
+        answer_not_read(call);
+        return;
+    }
     call->load = NULL;
     page_cache_loaded(call->config->pages, load, page);
     remark_page_hold(page);
     continue_page(pending->http, call->config, page, call->page.voter_id, call->page.stale);
 }
 
-static bool answer_not_loaded(struct api_pending *pending)
+static bool answer_not_loaded(struct api_pending *pending, const struct api_failure *failure)
 {
     struct page_call *call = (struct page_call *)pending;
     struct page_load *load = call->load;
 
     call->load = NULL;
-    page_cache_failed(call->config->pages, load);
+    page_cache_failed(call->config->pages, load, failure);
     return continue_stale(call);
 }
 
@@ -226,7 +244,9 @@ static void load_page(struct page_call *call)
 
     metric_add(&serve_pages_read, 1);
     if (!page) {
-        page_cache_failed(call->config->pages, call->load);
+        const struct api_failure failure = {.verdict = QUEUE_TAKEN, .end = QUEUE_DONE};
+
+        page_cache_failed(call->config->pages, call->load, &failure);
         api_answer_no_memory(call->pending.http);
         api_pending_free(&call->pending);
         return;

@@ -374,7 +374,8 @@ static void drop_expired(struct page_item *item, struct page_cache *cache,
 }
 
 /* The waiters are called without the lock: they use the cache. */
-static void end_load(struct page_cache *cache, struct page_load *load, struct remark_page *page)
+static void end_load(struct page_cache *cache, struct page_load *load, struct remark_page *page,
+                     const void *why)
 {
     struct page_waiter *waiter;
 
@@ -397,19 +398,19 @@ static void end_load(struct page_cache *cache, struct page_load *load, struct re
 
         if (page)
             remark_page_hold(page);
-        waiter->done(waiter, page);
+        waiter->done(waiter, page, why);
         waiter = next;
     }
 }
 
 void page_cache_loaded(struct page_cache *cache, struct page_load *load, struct remark_page *page)
 {
-    end_load(cache, load, page);
+    end_load(cache, load, page, NULL);
 }
 
-void page_cache_failed(struct page_cache *cache, struct page_load *load)
+void page_cache_failed(struct page_cache *cache, struct page_load *load, const void *why)
 {
-    end_load(cache, load, NULL);
+    end_load(cache, load, NULL, why);
 }
 
 void page_cache_drop_item(struct page_cache *cache, int64_t item_id)

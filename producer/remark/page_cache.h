@@ -34,9 +34,10 @@ enum rc page_cache_open(struct page_cache **cache, const struct page_cache_confi
 void page_cache_free(struct page_cache *cache);
 
 /* A request that waits for a page which another request reads. `done` is called once, by the thread
- * that ends the load: with the page, which it holds, or with NULL when it could not be read. */
+ * that ends the load: with the page, which it holds, or with NULL when it could not be read and
+ * what page_cache_failed() got as the reason, borrowed for the call. */
 struct page_waiter {
-    void (*done)(struct page_waiter *waiter, struct remark_page *page);
+    void (*done)(struct page_waiter *waiter, struct remark_page *page, const void *why);
     struct page_waiter *next; /* the cache's own */
 };
 
@@ -59,8 +60,8 @@ enum page_found page_cache_find(struct page_cache *cache, const struct remark_pl
  * of its item whose cursors have expired, too: who reads the first page again gets a cursor that
  * can be used. */
 void page_cache_loaded(struct page_cache *cache, struct page_load *load, struct remark_page *page);
-/* Ends a load that read nothing. */
-void page_cache_failed(struct page_cache *cache, struct page_load *load);
+/* Ends a load that read nothing. why: for the waiters. */
+void page_cache_failed(struct page_cache *cache, struct page_load *load, const void *why);
 
 /* A page that was read no longer than stale_ms ago, or NULL; the caller holds it. */
 struct remark_page *page_cache_stale(struct page_cache *cache, const struct remark_place *place,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/remark/remark_worker.h"
 
+#include "common/condition.h"
+#include "common/log.h"
 #include "producer/worker.h"
 
 #include <inttypes.h>
@@ -8,11 +10,14 @@
 
 /* A page is read again when a roll-up began or ended meanwhile, which happens once in minutes. */
 #define READS_MAX 4
+#define LOG_AGAIN_MS 60000
 
 struct remark_worker {
     struct remark_worker_config config;
     struct worker base;
     struct remark_request *request; /* NULL: none */
+    unsigned losses;                /* attempts for this request that the database did not answer */
+    struct reasons reasons;         /* why pages could not be read */
 };
 
 static enum rc add_row(void *ctx, const struct remark_row *row, struct err *err)
@@ -25,7 +30,7 @@ static enum rc check_windows(const struct remark_windows *seen, struct err *err)
 {
     if (seen->started == seen->finished || seen->started == seen->finished + 1)
         return RC_OK;
-    return err_fail(err, RC_RETRY, 0,
+    return err_fail(err, RC_REJECT, 0,
                     "rollup_state.started_window is %" PRId64 ", but finished_window is %" PRId64
                     ": lists by votes wait until tallybox rollup has ended a roll-up",
                     seen->started, seen->finished);
@@ -83,7 +88,7 @@ enum rc remark_worker_load(const struct remark_store *store, struct remark_page 
         if (rc != RC_OK || !choose_view(page, &query, &seen))
             return rc;
     }
-    return err_fail(err, RC_RETRY, 0, "roll-ups begin and end faster than a page is read");
+    return err_fail(err, RC_REJECT, 0, "roll-ups begin and end faster than a page is read");
 }
 
 static void set_request(void *ctx, struct queue_entry **entries, size_t count)
@@ -91,6 +96,7 @@ static void set_request(void *ctx, struct queue_entry **entries, size_t count)
     struct remark_worker *worker = ctx;
 
     worker->request = count > 0 ? (struct remark_request *)entries[0] : NULL;
+    worker->losses = 0;
 }
 
 /* Votes are taken whatever is wrong with the sink: a fault that an operator must correct is waited
@@ -153,6 +159,30 @@ static enum rc write_request(struct remark_worker *worker, bool *finished, struc
     return wait_for_operator(rc);
 }
 
+/* Whether the database answers, but not the query of this page: it takes longer than the time-out.
+ * The first loss may be that of an idle connection. */
+static bool is_slow_page(struct remark_worker *worker, const struct err *err)
+{
+    const struct remark_store *store = worker->config.store;
+    struct err ping_err;
+
+    if (store->collided(store->ctx, err) || ++worker->losses < 2)
+        return false;
+    return store->ping(store->ctx, &ping_err) == RC_OK;
+}
+
+/* Ends this request alone: no breaker opens, which would refuse all others. */
+static void refuse_page(struct remark_worker *worker, const struct err *err)
+{
+    int64_t now_ms = worker->config.clock_ms();
+
+    worker->request->not_read = true;
+    worker->request->err = *err;
+    remark_page_clear(worker->request->page);
+    if (reasons_add(&worker->reasons, err->text, now_ms, LOG_AGAIN_MS))
+        log_error(LOG_WARN, "page_not_read", err, "role=serve");
+}
+
 static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
 {
     struct remark_worker *worker = ctx;
@@ -166,6 +196,10 @@ static enum rc attempt_request(void *ctx, bool *finished, struct err *err)
     rc = remark_worker_load(worker->config.store, page, err);
     if (rc == RC_OK)
         remark_page_trim(page);
+    if (rc == RC_REJECT || (rc == RC_RETRY && is_slow_page(worker, err))) {
+        refuse_page(worker, err);
+        rc = RC_OK;
+    }
     *finished = rc == RC_OK;
     return wait_for_operator(rc);
 }

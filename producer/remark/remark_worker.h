@@ -41,12 +41,14 @@ struct remark_write {
     struct err err;
 };
 
-/* entry.weight is the page's rows_max, or 1. After QUEUE_DONE the page is filled, or the write has
- * its end. */
+/* entry.weight is the page's rows_max, or 1. After QUEUE_DONE the page is filled or not_read, or
+ * the write has its end. */
 struct remark_request {
     struct queue_entry entry; /* first */
     struct remark_page *page; /* NULL: a write */
     struct remark_write *write;
+    bool not_read;  /* this page cannot be read now, although the database answers others */
+    struct err err; /* why not */
 };
 
 struct remark_worker_config {
@@ -69,7 +71,8 @@ void remark_worker_close(struct remark_worker *worker);
 /* A loop_step. */
 int64_t remark_worker_step(void *worker, int64_t now_ms);
 
-/* Fills the page from the store, as the worker does: for its tests. RC_RETRY: try again later. */
+/* Fills the page from the store, as the worker does: for its tests. RC_RETRY: try again later.
+ * RC_REJECT: the database answers, but this page cannot be read now. */
 enum rc remark_worker_load(const struct remark_store *store, struct remark_page *page,
                            struct err *err);
 

@@ -159,6 +159,20 @@ class Pages(suite.Case):
         self.assertEqual(
             self.serve.get(f"/v1/remarks?itemId=1&cursor={newest}")["remarks"][0]["id"], 1)
 
+    def test_a_wrong_row_of_the_roll_up_stops_only_lists_by_votes(self):
+        self.add(1, 2, 3)
+        self.roll_up()
+        self.stack.sql("UPDATE rollup_state SET started_window = finished_window + 5")
+        self.addCleanup(self.stack.sql, "UPDATE rollup_state SET started_window = finished_window")
+        for _ in range(5):
+            answer = self.serve.call("GET", "/v1/remarks?itemId=1&sort=votes")
+            self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"))
+            self.assertIn("rollup_state.started_window", answer.body.decode())
+            self.assertEqual(len(self.serve.get("/v1/remarks?itemId=1")["remarks"]), 3)
+        self.stack.sql("UPDATE rollup_state SET started_window = finished_window")
+        self.assertEqual(len(self.serve.get("/v1/remarks?itemId=1&sort=votes")["remarks"]), 3)
+        self.assertEqual(self.serve.log_text().count("event=page_not_read"), 1)
+
     def expect_fault(self, path, status, code, at):
         answer = self.serve.call("GET", path)
         error = json.loads(answer.body)["error"]

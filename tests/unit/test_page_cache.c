@@ -21,14 +21,16 @@ struct waiting {
     struct page_waiter waiter; /* first */
     int calls;
     struct remark_page *page;
+    const void *why;
 };
 
-static void on_done(struct page_waiter *waiter, struct remark_page *page)
+static void on_done(struct page_waiter *waiter, struct remark_page *page, const void *why)
 {
     struct waiting *waiting = (struct waiting *)waiter;
 
     waiting->calls++;
     waiting->page = page;
+    waiting->why = why;
 }
 
 static struct page_cache *open_cache(size_t bytes_max)
@@ -100,7 +102,7 @@ static bool is_fresh(struct page_cache *cache, int64_t item_id, int64_t now_ms)
         remark_page_release(page);
         return true;
     case PAGE_LOAD:
-        page_cache_failed(cache, load);
+        page_cache_failed(cache, load, NULL);
         return false;
     case PAGE_WAIT:
         fail_msg("nothing reads this page");
@@ -173,9 +175,10 @@ static void a_read_that_failed_is_told_to_all_and_tried_by_the_next(void **state
     (void)state;
     assert_int_equal(find(cache, 1, 0, &waiting[0], &page, &load), PAGE_LOAD);
     assert_int_equal(find(cache, 1, 0, &waiting[1], &page, &none), PAGE_WAIT);
-    page_cache_failed(cache, load);
+    page_cache_failed(cache, load, "full");
     assert_int_equal(waiting[1].calls, 1);
     assert_null(waiting[1].page);
+    assert_string_equal(waiting[1].why, "full");
     assert_false(is_fresh(cache, 1, 0));
     page_cache_free(cache);
 }
@@ -204,7 +207,7 @@ static void a_write_drops_the_pages_of_its_item_and_reads_under_way(void **state
     remark_page_release(page);
     remark_page_release(page);
     assert_int_equal(find(cache, 1, 0, &waiting[0], &page, &before), PAGE_WAIT);
-    page_cache_failed(cache, after);
+    page_cache_failed(cache, after, NULL);
     assert_int_equal(waiting[0].calls, 1);
     page_cache_free(cache);
 }

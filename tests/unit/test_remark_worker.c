@@ -252,10 +252,10 @@ static void numbers_that_no_roll_up_leaves_are_an_error_and_no_crash(void **stat
     (void)state;
     model_init(&model, 39, 0);
     model.windows.started = model.windows.finished + 2;
-    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_RETRY);
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "rollup_state.started_window"));
     model.windows.started = model.windows.finished - 1;
-    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_RETRY);
+    assert_int_equal(remark_worker_load(&model.store, page, &err), RC_REJECT);
     remark_page_release(page);
 }
 
@@ -405,6 +405,111 @@ static void a_lost_commit_is_repeated_only_for_a_remark_with_an_id(void **state)
     assert_int_equal(unnamed.id, table.ids[2]);
 }
 
+/* A database whose list by votes cannot be read. */
+struct half {
+    struct remark_store store;
+    enum rc page_rc; /* of a page by votes */
+    enum rc ping_rc;
+    int reads;
+};
+
+static enum rc read_half(void *ctx, const struct remark_query *query, remark_on_row on_row,
+                         void *row_ctx, struct remark_windows *windows, struct err *err)
+{
+    struct half *half = ctx;
+
+    (void)on_row;
+    (void)row_ctx;
+    half->reads++;
+    if (query->place.sort == REMARK_NEWEST)
+        return RC_OK;
+    *windows = (struct remark_windows){.finished = 1, .started = 4};
+    return half->page_rc == RC_OK ? RC_OK : err_fail(err, half->page_rc, 2013, "timed out");
+}
+
+static enum rc ping_half(void *ctx, struct err *err)
+{
+    struct half *half = ctx;
+
+    return half->ping_rc == RC_OK ? RC_OK : err_fail(err, half->ping_rc, 2003, "away");
+}
+
+/* Returns the verdict of a request for newest remarks afterwards. *answered, *not_read: of the one
+ * for the page by votes. */
+static enum queue_verdict read_both(struct half *half, bool *answered, bool *not_read)
+{
+    const struct queue_config queue = {.shards = 1,
+                                       .weight_max = 10,
+                                       .timeout_ms = 60000,
+                                       .breaker_base_ms = 100000,
+                                       .breaker_cap_ms = 100000,
+                                       .name = "remarks",
+                                       .dep = "sink"};
+    struct remark_request requests[2] = {
+        {.entry = {.weight = 1, .answer = on_answer, .release = on_release}},
+        {.entry = {.weight = 1, .answer = on_answer, .release = on_release}},
+    };
+    struct remark_worker_config config = {
+        .store = &half->store, .clock_ms = clock_ms, .rng = no_rng};
+    struct remark_place by_votes = {.item_id = ITEM, .sort = REMARK_VOTES};
+    struct remark_place newest = {.item_id = ITEM};
+    struct remark_worker *worker;
+    enum queue_verdict verdict;
+    struct err err;
+    int64_t wait_ms;
+
+    half->store = (struct remark_store){
+        .ctx = half, .read_page = read_half, .ping = ping_half, .collided = collides_never};
+    requests[0].page = remark_page_new(&by_votes, 1);
+    requests[1].page = remark_page_new(&newest, 1);
+    assert_int_equal(queue_open(&config.queue, &queue, &err), RC_OK);
+    assert_int_equal(remark_worker_open(&worker, &config, &err), RC_OK);
+    queue_worked(config.queue, 0);
+    answers = 0;
+    assert_int_equal(queue_put(config.queue, 0, &requests[0].entry, 0, &wait_ms), QUEUE_TAKEN);
+    for (int64_t now_ms = 0; now_ms < 100; now_ms += 10)
+        remark_worker_step(worker, now_ms);
+    *answered = answers == 1;
+    *not_read = requests[0].not_read;
+    verdict = queue_put(config.queue, 0, &requests[1].entry, 100, &wait_ms);
+    if (verdict == QUEUE_TAKEN) {
+        remark_worker_step(worker, 100);
+        assert_int_equal(answers, 2);
+        assert_false(requests[1].not_read);
+    } else {
+        half->page_rc = RC_OK;
+        for (int64_t now_ms = 200000; answers == 0; now_ms += 10)
+            remark_worker_step(worker, now_ms);
+    }
+    remark_worker_close(worker);
+    queue_free(config.queue);
+    remark_page_release(requests[0].page);
+    remark_page_release(requests[1].page);
+    return verdict;
+}
+
+static void a_page_that_cannot_be_read_does_not_refuse_the_others(void **state)
+{
+    struct half wrong_row = {.page_rc = RC_OK};
+    struct half slow = {.page_rc = RC_RETRY};
+    struct half refused = {.page_rc = RC_REJECT};
+    struct half away = {.page_rc = RC_RETRY, .ping_rc = RC_RETRY};
+    bool answered;
+    bool not_read;
+
+    (void)state;
+    assert_int_equal(read_both(&wrong_row, &answered, &not_read), QUEUE_TAKEN);
+    assert_true(answered && not_read);
+    assert_int_equal(wrong_row.reads, 2);
+    assert_int_equal(read_both(&slow, &answered, &not_read), QUEUE_TAKEN);
+    assert_true(answered && not_read);
+    assert_int_equal(slow.reads, 3);
+    assert_int_equal(read_both(&refused, &answered, &not_read), QUEUE_TAKEN);
+    assert_true(answered && not_read);
+    assert_int_equal(read_both(&away, &answered, &not_read), QUEUE_UNAVAILABLE);
+    assert_false(answered);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_list_shows_the_votes_of_one_finished_roll_up),
         cmocka_unit_test(numbers_that_no_roll_up_leaves_are_an_error_and_no_crash),
         cmocka_unit_test(a_page_needs_one_statement_while_no_roll_up_is_at_work),
+        cmocka_unit_test(a_page_that_cannot_be_read_does_not_refuse_the_others),
         cmocka_unit_test(a_lost_commit_is_repeated_only_for_a_remark_with_an_id),
     };
 
