@@ -68,7 +68,7 @@ const struct api_route api_routes[] = {
                        "for it.",
         .results = {{200, "RemarkPage",
                      "One page; send its `next` as cursor to get the next "
-                     "one."}},
+                     "one. It may be shorter than `limit`."}},
     },
     {
         .method = "POST",
@@ -137,7 +137,8 @@ const struct api_route api_routes[] = {
             "roll-up, score and age, with the weights that tallybox rank shows. It is "
             "replaced as a whole; pages with the same `list` are of one list. If an item "
             "was never asked for, `building` is true and there are no remarks: ask "
-            "again. A remark that was hidden or deleted since is left out.",
+            "again. A remark that was hidden or deleted since is left out. An answer ends at "
+            "about 1 MiB, also before `stop`: `next` is the `start` of the rest.",
         .id = "Id",
         .results = {{200, "RecommendedPage", "The remarks from start to before stop."}},
     },

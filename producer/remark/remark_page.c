@@ -142,7 +142,11 @@ static void put_row(struct buf *out, const struct remark_row *row)
 
 enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, struct err *err)
 {
-    assert(page->count <= page->rows_max && !page->has_next);
+    size_t len = page->json.len;
+
+    assert(page->count <= page->rows_max);
+    if (page->has_next)
+        return RC_OK;
     if (page->count == page->rows_max) {
         page->has_next = true;
         return RC_OK;
@@ -150,6 +154,11 @@ enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, 
     put_row(&page->json, row);
     if (page->json.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a page of remarks");
+    if (page->count > 0 && page->json.len > REMARK_PAGE_BYTES_MAX) {
+        buf_cut(&page->json, len);
+        page->has_next = true;
+        return RC_OK;
+    }
     page->rows[page->count].id = row->id;
     page->rows[page->count].votes = row->votes;
     page->rows[page->count].end = page->json.len;
@@ -172,13 +181,13 @@ size_t remark_page_bytes(const struct remark_page *page)
 }
 
 /* The position in the list, from 1; the remarks of a page are in the order of the listed ones. */
-static void put_rank(struct buf *out, const struct remark_page *page, size_t i)
+static int64_t find_rank(const struct remark_page *page, size_t i)
 {
     size_t place = i;
 
     while (place < page->listed_count && page->rows[place].listed != page->rows[i].id)
         place++;
-    put_number(out, ",\"rank\":", page->place.id + (int64_t)place + 1);
+    return page->place.id + (int64_t)place + 1;
 }
 
 static void put_remark(struct buf *out, const struct remark_page *page, size_t i,
@@ -191,7 +200,7 @@ static void put_remark(struct buf *out, const struct remark_page *page, size_t i
     if (totals->voter_id > 0 && totals->rows)
         put_number(out, ",\"voting\":", totals->rows[i].voting == 1);
     if (page->place.sort == REMARK_RECOMMENDED)
-        put_rank(out, page, i);
+        put_number(out, ",\"rank\":", find_rank(page, i));
     buf_char(out, '}');
 }
 
@@ -205,6 +214,18 @@ static void put_next(struct buf *out, const struct remark_page *page)
     }
     remark_cursor_write(&page->next, cursor);
     buf_print(out, ",\"next\":\"%s\"", cursor);
+}
+
+/* The position where the rest of a recommended list begins. */
+static void put_next_start(struct buf *out, const struct remark_page *page)
+{
+    int64_t next = page->has_next ? find_rank(page, page->count - 1)
+                                  : page->place.id + (int64_t)page->listed_count;
+
+    if (next < (int64_t)page->list.count)
+        put_number(out, ",\"next\":", next);
+    else
+        buf_text_put(out, ",\"next\":null");
 }
 
 static void put_list(struct buf *out, const struct remark_list *list)
@@ -227,10 +248,12 @@ void remark_page_put(struct buf *out, const struct remark_page *page,
         put_remark(out, page, i, totals);
     }
     buf_char(out, ']');
-    if (page->place.sort == REMARK_RECOMMENDED)
+    if (page->place.sort == REMARK_RECOMMENDED) {
         put_list(out, &page->list);
-    else
+        put_next_start(out, page);
+    } else {
         put_next(out, page);
+    }
     if (totals->age_ms >= 0)
         put_number(out, ",\"totalsAgeMs\":", totals->age_ms);
     else

@@ -19,6 +19,11 @@
 #define REMARK_PAGE_ROWS_DEFAULT 20
 #define REMARK_CURSOR_SIZE 96
 
+/* A page ends before the remark that would make its JSON longer, without the totals; but it has one
+ * remark at least, which may be as long. So a client with a hundred remarks of the longest texts
+ * does not make the process hold 80 MB for each answer. */
+#define REMARK_PAGE_BYTES_MAX ((size_t)1 << 20)
+
 /* Writes the cursor of a place that is not the first page. */
 void remark_cursor_write(const struct remark_place *place, char cursor[REMARK_CURSOR_SIZE]);
 
@@ -74,8 +79,8 @@ void remark_page_release(struct remark_page *page);
 /* Removes the remarks, to build the page again. */
 void remark_page_clear(struct remark_page *page);
 
-/* Adds a remark behind the others. One more than rows_max only tells that there is a next page.
- * RC_FATAL: no memory. */
+/* Adds a remark behind the others. One more than rows_max, or than REMARK_PAGE_BYTES_MAX has room
+ * for, only tells that there is a next page; those behind it are ignored. RC_FATAL: no memory. */
 enum rc remark_page_add(struct remark_page *page, const struct remark_row *row, struct err *err);
 
 /* Gives back the memory that was reserved for further remarks. */

@@ -73,6 +73,21 @@ class Lists(suite.Case):
         suite.wait_for("the new list", lambda: ids((serve or self.serve).get(
             path_of(item or self.item, **more))) == expected, seconds, every=0.02)
 
+    def test_a_list_of_long_remarks_is_read_in_parts(self):
+        added = self.add(30)
+        self.stack.sql(f"UPDATE remark SET content = REPEAT(CHAR(1), 40000) "
+                       f"WHERE item_id = {self.item}")
+        read(self.serve, self.item)
+        found, start = [], 0
+        while start is not None:
+            page = self.serve.get(path_of(self.item, start=start, stop=start + 20))
+            self.assertEqual([one["rank"] for one in page["remarks"]],
+                             list(range(start + 1, start + 1 + len(page["remarks"]))))
+            self.assertLessEqual(len(page["remarks"]), 4)
+            found += ids(page)
+            start = page["next"]
+        self.assertEqual(sorted(found), added)
+
     def test_the_order_is_that_of_the_rolled_up_votes(self):
         dice = random.Random(1)
         added = self.add(150)

@@ -117,6 +117,84 @@ static void an_answer_has_the_remarks_their_totals_and_the_next_cursor(void **st
     remark_page_release(page);
 }
 
+/* Six bytes of JSON for each byte. */
+static void fill_content(char *content, size_t size)
+{
+    memset(content, 1, size - 1);
+    content[size - 1] = '\0';
+}
+
+static void a_page_ends_at_its_bytes_but_has_one_remark(void **state)
+{
+    static char content[40001];
+    static char longest[REMARK_PAGE_BYTES_MAX / 6 + 100];
+    const struct remark_place place = {.item_id = 7};
+    struct remark_page *page = remark_page_new(&place, 100);
+
+    (void)state;
+    assert_non_null(page);
+    fill_content(content, sizeof(content));
+    fill_content(longest, sizeof(longest));
+    for (int64_t id = 100; id > 0; id--)
+        add_remark(page, id, 0, content);
+    assert_int_equal(page->count, 4);
+    assert_true(page->has_next);
+    assert_int_equal(page->next.id, 97);
+    assert_in_range(page->json.len, 1, REMARK_PAGE_BYTES_MAX);
+    assert_int_equal(page->json.len, page->rows[3].end);
+    remark_page_clear(page);
+    add_remark(page, 100, 0, longest);
+    assert_false(page->has_next);
+    add_remark(page, 99, 0, NULL);
+    add_remark(page, 98, 0, NULL);
+    assert_int_equal(page->count, 1);
+    assert_true(page->has_next);
+    remark_page_release(page);
+}
+
+static void list_remarks(struct remark_page *page, size_t count)
+{
+    page->list.count = 50;
+    page->listed_count = count;
+    for (size_t i = 0; i < count; i++)
+        page->rows[i].listed = 1000 + (int64_t)i;
+}
+
+static void expect_next(const struct remark_page *page, const char *next)
+{
+    const struct remark_totals old = {.age_ms = -1};
+    struct buf out = {0};
+
+    remark_page_put(&out, page, &old);
+    assert_non_null(strstr(buf_text(&out), next));
+    buf_done(&out);
+}
+
+/* Remarks 1000 and 1003 were removed since the list was built. */
+static void a_part_of_a_recommended_list_tells_where_the_rest_begins(void **state)
+{
+    static char content[40001];
+    const struct remark_place place = {.item_id = 7, .sort = REMARK_RECOMMENDED, .id = 10};
+    struct remark_page *page = remark_page_new(&place, 40);
+
+    (void)state;
+    assert_non_null(page);
+    fill_content(content, sizeof(content));
+    list_remarks(page, 20);
+    add_remark(page, 1001, 0, NULL);
+    expect_next(page, "\"rank\":12}");
+    expect_next(page, "\"next\":30,");
+    add_remark(page, 1002, 0, content);
+    for (int64_t id = 1004; id < 1020; id++)
+        add_remark(page, id, 0, content);
+    assert_int_equal(page->count, 5);
+    expect_next(page, "\"next\":17,");
+    remark_page_clear(page);
+    list_remarks(page, 40);
+    expect_next(page, "\"next\":null,");
+    remark_page_release(page);
+}
+
 /* 64 MiB of pages shall be 64 MiB of remarks. */
 static void a_trimmed_page_takes_no_more_than_its_remarks(void **state)
 {
@@ -145,6 +223,8 @@ int main(void)
         cmocka_unit_test(a_cursor_is_read_as_it_was_written),
         cmocka_unit_test(what_is_no_cursor_is_refused),
         cmocka_unit_test(an_answer_has_the_remarks_their_totals_and_the_next_cursor),
+        cmocka_unit_test(a_page_ends_at_its_bytes_but_has_one_remark),
+        cmocka_unit_test(a_part_of_a_recommended_list_tells_where_the_rest_begins),
         cmocka_unit_test(a_trimmed_page_takes_no_more_than_its_remarks),
     };
 
