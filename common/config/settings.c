@@ -155,7 +155,8 @@ const struct setting settings_table[] = {
      "Threads that commit votes, each with its connection. As many threads read totals, as many "
      "read remarks, and as many insert tasks."},
     {CHOICE(api, deleted_status), "404", 0, 0, "404|410",
-     "HTTP status of a vote on a deleted content, which does not count."},
+     "HTTP status of a vote on a deleted content, which does not count, and of a remark with the "
+     "id of a deleted one, which is not made."},
     {CHOICE(api, votes), "on", 0, 0, "off|on",
      "Serves votes and lists; off: only tasks, for which the outbox without the tables for votes "
      "is "

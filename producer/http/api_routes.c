@@ -81,12 +81,14 @@ const struct api_route api_routes[] = {
         .summary = "Makes a remark",
         .description = "The answer is sent after the COMMIT. With an id the request may be sent "
                        "again after any error: a remark of the same item that exists is left as "
-                       "it is and answered with status 200. Without one a second request makes a "
-                       "second remark.",
+                       "it is and answered with status 200, and one that was deleted meanwhile is "
+                       "not made again, but answered with the code `deleted`. Without one a second "
+                       "request makes a second remark.",
         .body = "RemarkRequest",
         .example = "{\"itemId\": 1, \"header\": \"good\", \"content\": \"I liked it\"}",
         .results = {{200, "RemarkTicket", "There was a remark with this id."},
                     {201, "RemarkTicket", "The remark was made."}},
+        .may_be_deleted = true,
     },
     {
         .method = "PATCH",

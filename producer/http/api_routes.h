@@ -120,7 +120,7 @@ struct api_route {
     struct api_result results[2];
     bool retry_headers;  /* reads the headers of the calls of the queue (outbox/retry/handler.h) */
     bool may_conflict;   /* the state of the task may not allow the action */
-    bool may_be_deleted; /* answers api.deleted_status for a deleted content */
+    bool may_be_deleted; /* answers api.deleted_status for what was deleted */
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 

@@ -5,6 +5,7 @@
 #include "producer/http/api_answer.h"
 #include "producer/remark/remark_json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAYBE_MADE                                                                               \
@@ -19,6 +20,7 @@ struct write_call {
     struct api_pending pending; /* first */
     struct remark_json json;
     struct remark_write write;
+    int deleted_status; /* api.deleted_status */
 };
 
 static void answer_id(struct http_request *http, int status, const struct remark_write *write)
@@ -34,9 +36,22 @@ static void answer_id(struct http_request *http, int status, const struct remark
     buf_done(&body);
 }
 
+/* A second remark with the id would be listed, and never take a vote. */
+static void answer_deleted(struct http_request *http, int status)
+{
+    struct request_fault fault;
+
+    request_fault_set(&fault, REQUEST_FAULT_DELETED,
+                      "the remark with this id was deleted; make another one with another id");
+    request_fault_place(&fault, false, 0, "id");
+    fault.status = status;
+    api_answer_fault(http, &fault, 0);
+}
+
 static void answer_write(struct api_pending *pending)
 {
-    const struct remark_write *write = &((struct write_call *)pending)->write;
+    const struct write_call *call = (struct write_call *)pending;
+    const struct remark_write *write = &call->write;
     struct http_request *http = pending->http;
     struct request_fault fault;
 
@@ -46,6 +61,9 @@ static void answer_write(struct api_pending *pending)
         break;
     case REMARK_EXISTED:
         answer_id(http, 200, write);
+        break;
+    case REMARK_DELETED:
+        answer_deleted(http, call->deleted_status);
         break;
     case REMARK_TAKEN:
         api_answer_bad(http, REQUEST_FAULT_REFUSED, "/id",
@@ -95,6 +113,7 @@ static void put_write(const struct api_config *config, const struct api_call *ap
 
     if (!call)
         return;
+    call->deleted_status = (int)strtol(config->settings->api.deleted_status, NULL, 10);
     body = http_body(http, &len);
     switch (remark_json_parse(&call->json, update ? REMARK_JSON_CHANGE : REMARK_JSON_NEW, body, len,
                               &fault)) {

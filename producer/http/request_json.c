@@ -26,7 +26,8 @@ static const struct {
     [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
     [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path, task or remark"},
     [REQUEST_FAULT_DELETED] = {"deleted", 404,
-                               "the content is deleted and takes no more votes; "
+                               "the content is deleted: it takes no more votes, and its id can be "
+                               "that of no new remark; "
                                "api.deleted_status sets the status, 404 or 410"},
     [REQUEST_FAULT_EXPIRED] = {"expired", 410,
                                "the cursor is too old; read the list from its first page"},

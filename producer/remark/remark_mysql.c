@@ -243,34 +243,62 @@ static enum rc find_item(struct remark_mysql *store, int64_t id, const char *onl
     return db_number(store->db, sql, item_id, found, err);
 }
 
+/* The id is taken: the duplicate key keeps the row locked, so that it cannot be removed now. */
+static enum rc find_existing(struct remark_mysql *store, int64_t id, struct remark_insertion *end,
+                             struct err *err)
+{
+    enum rc rc = find_item(store, id, NOT_DELETED, &end->existed, &end->item_id, err);
+
+    end->deleted = rc == RC_OK && !end->existed;
+    return rc;
+}
+
+/* Read after the INSERT, which waits for a removal of the same row: a removed remark has its
+ * tombstone in vote_tally since before its row was deleted. */
+static enum rc find_ended(struct remark_mysql *store, int64_t id, bool *ended, struct err *err)
+{
+    char sql[120];
+    int64_t count = 0;
+    enum rc rc;
+
+    snprintf(sql, sizeof(sql),
+             "SELECT COUNT(*) FROM vote_tally WHERE content_id = %" PRId64
+             " AND ended_at IS NOT NULL",
+             id);
+    rc = db_number(store->db, sql, &count, NULL, err);
+    *ended = count > 0;
+    return rc;
+}
+
 static enum rc insert_in_transaction(struct remark_mysql *store, const struct remark_values *values,
-                                     int64_t *id, bool *existed, int64_t *item_id, struct err *err)
+                                     int64_t *id, struct remark_insertion *end, struct err *err)
 {
     enum rc rc;
 
     build_insert(store, values, *id);
     rc = db_exec_buf(store->db, &store->sql, NULL, err);
     if (rc == RC_REJECT && err->code == DB_DUPLICATE && *id > 0)
-        return find_item(store, *id, "", existed, item_id, err);
-    if (rc == RC_OK && *id == 0)
+        return find_existing(store, *id, end, err);
+    if (rc == RC_OK && *id > 0)
+        return find_ended(store, *id, &end->deleted, err);
+    if (rc == RC_OK)
         rc = db_number(store->db, "SELECT LAST_INSERT_ID()", id, NULL, err);
     return rc;
 }
 
 static enum rc store_insert(void *ctx, const struct remark_values *values, int64_t *id,
-                            bool *existed, int64_t *item_id, bool *unknown, struct err *err)
+                            struct remark_insertion *end, struct err *err)
 {
     struct remark_mysql *store = ctx;
     int64_t made = *id;
     enum rc rc = db_begin(store->db, err);
 
-    *existed = false;
-    *unknown = false;
+    *end = (struct remark_insertion){0};
     if (rc == RC_OK)
-        rc = insert_in_transaction(store, values, &made, existed, item_id, err);
-    if (rc == RC_OK) {
+        rc = insert_in_transaction(store, values, &made, end, err);
+    if (rc == RC_OK && !end->deleted) {
         rc = db_commit(store->db, err);
-        *unknown = rc == RC_RETRY;
+        end->unknown = rc == RC_RETRY;
     }
     if (rc == RC_OK)
         *id = made;

@@ -84,6 +84,14 @@ struct remark_values {
     const char *texts[REMARK_FIELDS]; /* UTF-8; NULL: SQL NULL */
 };
 
+/* What an insertion found. */
+struct remark_insertion {
+    bool existed;
+    int64_t item_id;
+    bool deleted;
+    bool unknown;
+};
+
 typedef enum rc (*remark_on_row)(void *ctx, const struct remark_row *row, struct err *err);
 
 struct remark_store {
@@ -104,11 +112,13 @@ struct remark_store {
                            remark_on_row on_row, void *row_ctx, struct err *err);
 
     /* Inserts a row in a transaction of its own. *id: its id, or 0: the next free one, which is
-     * returned. *existed: there was a row with this id; it is unchanged, and *item_id is its item.
-     * RC_RETRY with *unknown: the answer to the COMMIT was lost, and without an id a repetition
-     * could make a second row. RC_REJECT: the database refuses the values. */
-    enum rc (*insert)(void *ctx, const struct remark_values *values, int64_t *id, bool *existed,
-                      int64_t *item_id, bool *unknown, struct err *err);
+     * returned. end->existed: there was a row with this id; it is unchanged, and end->item_id is
+     * its item.
+     * end->deleted: the remark with this id was deleted, and may have been removed; nothing is
+     * inserted. RC_RETRY with end->unknown: the answer to the COMMIT was lost, and without an id a
+     * repetition could make a second row. RC_REJECT: the database refuses the values. */
+    enum rc (*insert)(void *ctx, const struct remark_values *values, int64_t *id,
+                      struct remark_insertion *end, struct err *err);
 
     /* Updates the given fields of a row. *found: there is one that is not deleted; *item_id: its
      * item. */

@@ -111,22 +111,21 @@ static enum rc insert_remark(struct remark_worker *worker, struct remark_write *
 {
     const struct remark_store *store = worker->config.store;
     int64_t item_id = write->values.numbers[REMARK_ITEM_ID];
+    struct remark_insertion end = {0};
     bool without_id = write->id == 0;
-    bool existed = false;
-    bool unknown = false;
-    enum rc rc =
-        store->insert(store->ctx, &write->values, &write->id, &existed, &item_id, &unknown, err);
+    enum rc rc = store->insert(store->ctx, &write->values, &write->id, &end, err);
 
-    if (rc == RC_RETRY && unknown && without_id) {
+    if (rc == RC_RETRY && end.unknown && without_id) {
         write->end = REMARK_UNKNOWN;
         rc = RC_OK;
-    } else if (existed) {
-        write->end =
-            item_id == write->values.numbers[REMARK_ITEM_ID] ? REMARK_EXISTED : REMARK_TAKEN;
+    } else if (end.deleted) {
+        write->end = REMARK_DELETED;
+    } else if (end.existed) {
+        write->end = end.item_id == item_id ? REMARK_EXISTED : REMARK_TAKEN;
     } else {
         write->end = REMARK_WRITTEN;
     }
-    page_cache_drop_item(worker->config.pages, write->values.numbers[REMARK_ITEM_ID]);
+    page_cache_drop_item(worker->config.pages, item_id);
     return rc;
 }
 

@@ -33,6 +33,7 @@ struct remark_write {
     enum {
         REMARK_WRITTEN,
         REMARK_EXISTED,   /* insert: a row with the id was there before, of the same item */
+        REMARK_DELETED,   /* insert: the remark with the id was deleted */
         REMARK_TAKEN,     /* insert: the id is that of a remark of another item */
         REMARK_NOT_FOUND, /* update */
         REMARK_UNKNOWN,   /* insert: the answer to the COMMIT was lost, and no id was given */

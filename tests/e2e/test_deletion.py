@@ -248,6 +248,40 @@ class Removal(RemovalCase):
         self.stack.verify(arguments=("--wait", "10"))
 
 
+    def test_a_deleted_remark_is_not_made_again(self):
+        """A client sends its POST again after a time-out, and meanwhile the remark was deleted."""
+        serve = self.serving()
+        gone = self.start("serve", sets={"api.token_file": self.tokens,
+                                         "api.deleted_status": 410})
+        remark = {"id": 101, "itemId": 9, "header": "a"}
+
+        def send_again(status, body=remark):
+            for server, code in ((serve, 404), (gone, 410)):
+                answer = self.send(server, "POST", "/v1/remarks", body)
+                if status == 200:
+                    self.assertEqual(answer, (200, {"id": body["id"], "existed": True}))
+                else:
+                    self.assertEqual((answer[0], answer[1]["error"]["code"],
+                                      answer[1]["error"]["at"]), (code, GONE, "/id"))
+            self.assertEqual([one["id"] for one in self.send(
+                serve, "GET", "/v1/remarks?itemId=9")[1]["remarks"]],
+                             [101] if status == 200 else [])
+
+        self.assertEqual(self.send(serve, "POST", "/v1/remarks", remark)[0], 201)
+        self.vote_all(101, 3)
+        send_again(200)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/101")[0], 200)
+        send_again(404)
+        send_again(404, {**remark, "itemId": 10})
+        self.start("relay")
+        self.start("consume")
+        self.wait_removed(101)
+        send_again(404)
+        send_again(404, {**remark, "itemId": 10})
+        self.assertEqual(self.left(101), (0, 0, 0, 0))
+        self.assertEqual(self.send(serve, "POST", "/v1/remarks", {"itemId": 9})[0], 201)
+
+
 class Expiry(RemovalCase):
     """Contents that an application deleted by SQL: housekeep.vote_state_days. Every test uses
     contents of its own, and marks all that are old."""

@@ -284,12 +284,13 @@ struct table {
     int64_t ids[8];
     int64_t items[8];
     size_t count;
-    int losses; /* answers that are still to be lost */
+    bool deleted; /* all rows */
+    int losses;   /* answers that are still to be lost */
     int inserts;
 };
 
-static enum rc insert_row(void *ctx, const struct remark_values *values, int64_t *id, bool *existed,
-                          int64_t *item_id, bool *unknown, struct err *err)
+static enum rc insert_row(void *ctx, const struct remark_values *values, int64_t *id,
+                          struct remark_insertion *end, struct err *err)
 {
     struct table *table = ctx;
 
@@ -297,14 +298,15 @@ static enum rc insert_row(void *ctx, const struct remark_values *values, int64_t
     for (size_t i = 0; i < table->count; i++) {
         if (*id == 0 || table->ids[i] != *id)
             continue;
-        *existed = true;
-        *item_id = table->items[i];
+        end->existed = !table->deleted;
+        end->deleted = table->deleted;
+        end->item_id = table->items[i];
         return RC_OK;
     }
     table->items[table->count] = values->numbers[REMARK_ITEM_ID];
     table->ids[table->count] = *id > 0 ? *id : 101 + (int64_t)table->count;
     table->count++;
-    *unknown = table->losses > 0;
+    end->unknown = table->losses > 0;
     if (table->losses-- > 0)
         return err_fail(err, RC_RETRY, 2013, "Lost connection to MySQL server during query");
     *id = table->ids[table->count - 1];
@@ -394,6 +396,10 @@ static void a_lost_commit_is_repeated_only_for_a_remark_with_an_id(void **state)
     assert_int_equal(table.count, 1);
     write_remark(&table, &other);
     assert_int_equal(other.end, REMARK_TAKEN);
+    table.deleted = true;
+    write_remark(&table, &chosen);
+    assert_int_equal(chosen.end, REMARK_DELETED);
+    table.deleted = false;
     table.losses = 1;
     table.inserts = 0;
     write_remark(&table, &unnamed);
@@ -434,8 +440,8 @@ static enum rc ping_half(void *ctx, struct err *err)
     return half->ping_rc == RC_OK ? RC_OK : err_fail(err, half->ping_rc, 2003, "away");
 }
 
-/* Returns the verdict of a request for newest remarks afterwards. *answered, *not_read: of the one
- * for the page by votes. */
+/* Returns how the queue takes a request for newest remarks afterwards. *answered, *not_read: of the
+ * one for the page by votes. */
 static enum queue_verdict read_both(struct half *half, bool *answered, bool *not_read)
 {
     const struct queue_config queue = {.shards = 1,
