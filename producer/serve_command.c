@@ -30,8 +30,10 @@
 #define BREAKER_BASE_MS 100
 #define BREAKER_CAP_MS 2000
 #define DRAIN_LOOK_MS 5
-/* A recommended list that could not be built is tried again after this time. */
+/* A recommended list that could not be built is tried again after this time, which doubles with
+ * each further failure. */
 #define BUILD_RETRY_MS 2000
+#define BUILD_RETRY_MAX_MS 300000
 /* Every worker uses the database more often than this. */
 #define SILENT_MS 5000
 
@@ -433,6 +435,7 @@ static enum rc open_lists(struct serve *serve, struct err *err)
         .bytes_max = (size_t)settings->api.recommended_bytes_max,
         .refresh_ms = settings->api.recommended_refresh_ms,
         .retry_ms = BUILD_RETRY_MS,
+        .retry_max_ms = BUILD_RETRY_MAX_MS,
         .silent_ms = SILENT_MS,
         .stale_ms = max_ms(SILENT_MS, settings->api.page_stale_ms),
         .wake_builder = wake_builder,

@@ -17,7 +17,9 @@
     "Requests for recommended lists by their answer; kept: a list from memory; building: an " \
     "empty list, because it is being built; stale: a list while the database was away; "      \
     "refused: 503, because the database was away for longer."
-#define BUILDS_HELP "Builds of recommended lists by result; a failed one is tried again after 2 s."
+#define BUILDS_HELP                                                                    \
+    "Builds of recommended lists by result; a failed one is tried again after 2 s; a " \
+    "further failure of the item doubles the time, up to 5 minutes."
 #define ANSWERS_HELP "Answers of the HTTP API by class."
 
 struct metric serve_votes_changed = {.name = "tallybox_votes_total",

@@ -112,8 +112,8 @@ static const struct event events[] = {
      "lists follow after a roll-up or `api.recommended_refresh_ms`.",
      "grant what `err` names"},
     {"recommended_build_failed", "warn",
-     "A recommended list could not be built; it is tried again after 2 s, and the last one is "
-     "used.",
+     "A recommended list could not be built; it is tried again after 2 s, after further failures "
+     "later, and the last one is used.",
      "correct what `err` names, or raise `api.recommended_build_ms`"},
     /* relay */
     {"key_diverted", "warn", "A row was refused; its key's rows go through the retry queue.",

@@ -11,12 +11,17 @@
 
 #define BUCKETS ((size_t)1 << 14)
 
+/* An item without a list is forgotten after so many failures in a row, if no reader asks. */
+#define FAILURES_MAX 2
+
 /* Where an item stands. Each state has a list of its entries, first in, first out; that of
- * ENTRY_FRESH is in the order in which the lists were built. */
+ * ENTRY_FRESH is in the order in which the lists were built, that of ENTRY_FAILED in the order of
+ * due_ms. */
 enum entry_state {
     ENTRY_NEW,       /* waits for its first build */
     ENTRY_AGAIN,     /* has a list, and waits for the next one */
-    ENTRY_LATER,     /* waits until due_ms: its build failed, or it was built shortly before */
+    ENTRY_LATER,     /* waits until due_ms: it was built shortly before */
+    ENTRY_FAILED,    /* waits until due_ms: its build failed */
     ENTRY_FRESH,     /* has the list that it should have */
     ENTRY_UNCHECKED, /* a roll-up has ended; whether it changed the item is not known */
     ENTRY_CHECKING,  /* the watcher reads it */
@@ -29,9 +34,11 @@ struct entry {
     struct recommended_list *list; /* NULL: none yet */
     enum entry_state state;
     int64_t changed_ms;   /* ENTRY_BUILDING: last announcement read meanwhile; 0: none */
-    int64_t due_ms;       /* ENTRY_LATER */
+    int64_t due_ms;       /* ENTRY_LATER, ENTRY_FAILED */
     int64_t built_ms;     /* of the list */
     int64_t known_ms;     /* announcements up to here are in the list, or queued */
+    unsigned failures;    /* of builds since the last one that succeeded */
+    bool asked;           /* for its first list, since the last build began */
     struct entry *next;   /* in its bucket */
     struct entry *before; /* in the list of its state */
     struct entry *after;
@@ -59,7 +66,7 @@ struct recommended {
     struct use_list empty;
     size_t waiting; /* entries without a list */
     size_t bytes;
-    bool new_first; /* the next build is a first one, if any waits */
+    size_t turn; /* of build_turns: the kind of the next build, if one is due */
     bool has_state;
     struct recommended_state state;
     uint64_t state_changes; /* reads during which it grew are not known to be later */
@@ -111,6 +118,7 @@ enum rc recommended_open(struct recommended **out, const struct recommended_conf
     struct recommended *lists = calloc(1, sizeof(*lists));
 
     assert(config->stale_ms >= config->silent_ms);
+    assert(config->retry_max_ms >= config->retry_ms);
     *out = lists;
     if (!lists)
         return err_fail(err, RC_FATAL, 0, "no memory for recommended lists");
@@ -139,13 +147,21 @@ static void leave_state(struct recommended *lists, struct entry *entry)
     list->count--;
 }
 
+static bool is_after(const struct entry *a, const struct entry *b, enum entry_state state)
+{
+    /* A list may have been built while an earlier one was checked. */
+    if (state == ENTRY_FRESH)
+        return a->built_ms > b->built_ms;
+    return state == ENTRY_FAILED && a->due_ms > b->due_ms;
+}
+
 static void join_state(struct recommended *lists, struct entry *entry, enum entry_state state)
 {
     struct entry_list *list = &lists->states[state];
     struct entry *before = list->last;
 
-    /* The first one is due first: a list may have been built while this one was checked. */
-    while (state == ENTRY_FRESH && before && before->built_ms > entry->built_ms)
+    /* The first one is due first. */
+    while (before && is_after(before, entry, state))
         before = before->before;
     entry->state = state;
     entry->before = before;
@@ -199,9 +215,9 @@ static void show_size(const struct recommended *lists)
     metric_set(&serve_recommended_items, (int64_t)lists->items.count);
     metric_set(&serve_recommended_empty, (int64_t)lists->empty.count);
     metric_set(&serve_recommended_bytes, (int64_t)lists->bytes);
-    metric_set(
-        &serve_recommended_queued,
-        (int64_t)(states[ENTRY_NEW].count + states[ENTRY_AGAIN].count + states[ENTRY_LATER].count));
+    metric_set(&serve_recommended_queued,
+               (int64_t)(states[ENTRY_NEW].count + states[ENTRY_AGAIN].count +
+                         states[ENTRY_LATER].count + states[ENTRY_FAILED].count));
 }
 
 /* Removes the list of an entry, whose hold the caller takes over. */
@@ -271,6 +287,8 @@ static bool queue_first(struct recommended *lists, int64_t item_id)
     struct entry **at = find_place(lists, item_id);
     struct entry *entry;
 
+    if (*at)
+        (*at)->asked = true;
     if (*at || lists->waiting >= RECOMMENDED_WAITING_MAX)
         return false;
     entry = calloc(1, sizeof(*entry));
@@ -355,6 +373,7 @@ static void queue_again(struct recommended *lists, struct entry *entry, int64_t 
     case ENTRY_NEW:
     case ENTRY_AGAIN:
     case ENTRY_LATER:
+    case ENTRY_FAILED:
     case ENTRY_STATES:
         break;
     }
@@ -379,35 +398,70 @@ void recommended_written(struct recommended *lists, int64_t item_id)
         lists->config.wake_watcher(lists->config.wake_ctx);
 }
 
-/* First builds and repeated ones take turns, so that neither waits for all of the others. */
-static struct entry *choose_entry(struct recommended *lists, int64_t now_ms)
+/* When the entries of a state are due that has the given one first. */
+static int64_t find_due_ms(const struct recommended *lists, const struct entry *entry)
 {
-    struct entry *later = lists->states[ENTRY_LATER].first;
-    struct entry *fresh = lists->states[ENTRY_FRESH].first;
-    struct entry *new = lists->states[ENTRY_NEW].first;
-    struct entry *again = lists->states[ENTRY_AGAIN].first;
-
-    if (later && later->due_ms <= now_ms)
-        return later;
-    lists->new_first = !lists->new_first;
-    if (new && (lists->new_first || !again))
-        return new;
-    if (again)
-        return again;
-    return fresh && fresh->built_ms + lists->config.refresh_ms <= now_ms ? fresh : NULL;
+    switch (entry->state) {
+    case ENTRY_NEW:
+    case ENTRY_AGAIN:
+        return INT64_MIN;
+    case ENTRY_LATER:
+    case ENTRY_FAILED:
+        return entry->due_ms;
+    case ENTRY_FRESH:
+        return entry->built_ms + lists->config.refresh_ms;
+    case ENTRY_UNCHECKED:
+    case ENTRY_CHECKING:
+    case ENTRY_BUILDING:
+    case ENTRY_STATES:
+        break;
+    }
+    return INT64_MAX;
 }
 
+/* Items that are not asked for any more do not keep others from waiting. */
+static void forget_failed(struct recommended *lists, int64_t now_ms)
+{
+    struct entry *next;
+
+    for (struct entry *entry = lists->states[ENTRY_FAILED].first; entry && entry->due_ms <= now_ms;
+         entry = next) {
+        next = entry->after;
+        if (!entry->list && !entry->asked && entry->failures >= FAILURES_MAX)
+            remove_entry(lists, entry);
+    }
+}
+
+static const enum entry_state build_turns[] = {ENTRY_NEW, ENTRY_AGAIN, ENTRY_LATER, ENTRY_FAILED,
+                                               ENTRY_FRESH};
+#define BUILD_TURNS (sizeof(build_turns) / sizeof(build_turns[0]))
+
+/* Kinds of builds take turns, so that none waits for all of another: a build may take long, and
+ * items may be written, or fail, as fast as they are built. */
+static struct entry *choose_entry(struct recommended *lists, int64_t now_ms)
+{
+    for (size_t i = 0; i < BUILD_TURNS; i++) {
+        struct entry *entry = lists->states[build_turns[lists->turn]].first;
+
+        lists->turn = (lists->turn + 1) % BUILD_TURNS;
+        if (entry && find_due_ms(lists, entry) <= now_ms)
+            return entry;
+    }
+    return NULL;
+}
+
+/* While none is due. */
 static int64_t compute_wait_ms(const struct recommended *lists, int64_t now_ms)
 {
-    const struct entry *later = lists->states[ENTRY_LATER].first;
-    const struct entry *fresh = lists->states[ENTRY_FRESH].first;
-    int64_t wait_ms = lists->config.refresh_ms;
+    int64_t due_ms = now_ms + lists->config.refresh_ms;
 
-    if (fresh)
-        wait_ms = fresh->built_ms + lists->config.refresh_ms - now_ms;
-    if (later && later->due_ms - now_ms < wait_ms)
-        wait_ms = later->due_ms - now_ms;
-    return wait_ms > 0 ? wait_ms : 1;
+    for (size_t i = 0; i < BUILD_TURNS; i++) {
+        const struct entry *entry = lists->states[build_turns[i]].first;
+
+        if (entry && find_due_ms(lists, entry) < due_ms)
+            due_ms = find_due_ms(lists, entry);
+    }
+    return due_ms - now_ms;
 }
 
 bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_id, int64_t *wait_ms)
@@ -415,10 +469,12 @@ bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_i
     struct entry *entry;
 
     pthread_mutex_lock(&lists->lock);
+    forget_failed(lists, now_ms);
     entry = choose_entry(lists, now_ms);
     if (entry) {
         *item_id = entry->item_id;
         entry->changed_ms = 0;
+        entry->asked = false;
         change_state(lists, entry, ENTRY_BUILDING);
     } else {
         *wait_ms = compute_wait_ms(lists, now_ms);
@@ -457,6 +513,7 @@ void recommended_built(struct recommended *lists, struct recommended_list *list,
         put_list(lists, entry, list);
         entry->built_ms = now_ms;
         entry->due_ms = now_ms + lists->config.retry_ms;
+        entry->failures = 0;
         if (change_ms > entry->known_ms)
             entry->known_ms = change_ms;
         change_state(lists, entry, judge_built(lists, entry, change_ms));
@@ -467,6 +524,15 @@ void recommended_built(struct recommended *lists, struct recommended_list *list,
     recommended_list_release(old);
 }
 
+static int64_t compute_retry_ms(const struct recommended *lists, const struct entry *entry)
+{
+    int64_t retry_ms = lists->config.retry_ms;
+
+    for (unsigned i = 1; i < entry->failures && retry_ms < lists->config.retry_max_ms; i++)
+        retry_ms *= 2;
+    return retry_ms < lists->config.retry_max_ms ? retry_ms : lists->config.retry_max_ms;
+}
+
 void recommended_failed(struct recommended *lists, int64_t item_id, int64_t now_ms)
 {
     struct entry *entry;
@@ -474,8 +540,9 @@ void recommended_failed(struct recommended *lists, int64_t item_id, int64_t now_
     pthread_mutex_lock(&lists->lock);
     entry = *find_place(lists, item_id);
     if (entry && entry->state == ENTRY_BUILDING) {
-        entry->due_ms = now_ms + lists->config.retry_ms;
-        change_state(lists, entry, ENTRY_LATER);
+        entry->failures++;
+        entry->due_ms = now_ms + compute_retry_ms(lists, entry);
+        change_state(lists, entry, ENTRY_FAILED);
     }
     show_size(lists);
     pthread_mutex_unlock(&lists->lock);

@@ -42,14 +42,16 @@ void recommended_list_release(struct recommended_list *list);
 struct recommended;
 
 struct recommended_config {
-    size_t items_max;   /* with remarks */
-    size_t empty_max;   /* without remarks */
-    size_t bytes_max;   /* of all of them; the list that was built last always fits */
-    int64_t refresh_ms; /* a list is built again after this time */
-    int64_t retry_ms;   /* a failed build is tried again, and a written item ranked again, after
-                           this time */
-    int64_t silent_ms;  /* lists are stale when the watcher has not read for so long */
-    int64_t stale_ms;   /* and are shown for so long; >= silent_ms */
+    size_t items_max;     /* with remarks */
+    size_t empty_max;     /* without remarks */
+    size_t bytes_max;     /* of all of them; the list that was built last always fits */
+    int64_t refresh_ms;   /* a list is built again after this time */
+    int64_t retry_ms;     /* a failed build is tried again, and a written item ranked again, after
+                             this time */
+    int64_t retry_max_ms; /* the time doubles with each further failure of an item, up to this;
+                             >= retry_ms */
+    int64_t silent_ms;    /* lists are stale when the watcher has not read for so long */
+    int64_t stale_ms;     /* and are shown for so long; >= silent_ms */
     void (*wake_builder)(void *ctx); /* may be NULL, as wake_watcher; called without a lock */
     void (*wake_watcher)(void *ctx);
     void *wake_ctx;
@@ -91,10 +93,13 @@ bool recommended_set_state(struct recommended *lists, const struct recommended_s
 /* Takes the next item that is due. False: *wait_ms is the time until one is. */
 bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_id,
                       int64_t *wait_ms);
-/* Ends the build of a taken item. Takes the list over. change_ms: announcements up to this time of
- * the database are in it. */
+/* Ends the build of a taken item that has succeeded. Takes the list over. change_ms: announcements
+ * up to this time of the database are in it. */
 void recommended_built(struct recommended *lists, struct recommended_list *list, int64_t change_ms,
                        int64_t now_ms);
+/* Ends the build of a taken item, which is tried again. One without a list is forgotten when
+ * it is due, if its build failed before, too, and no reader has asked for it since this one began.
+ */
 void recommended_failed(struct recommended *lists, int64_t item_id, int64_t now_ms);
 /* The state that was read last; false: none yet, or the database is away. */
 bool recommended_read_state(struct recommended *lists, struct recommended_state *state);

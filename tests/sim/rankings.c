@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define RETRY_MS INT64_C(2000)
+#define RETRY_MAX_MS 4000
 #define REFRESH_MS 6000
 #define SILENT_MS 5000
 #define STALE_MS 20000
@@ -20,7 +21,7 @@
 
 /* After the faults have ended, processes need this time until their lists are right; then readers
  * and an operator use them for as long as a refresh takes. */
-#define SETTLE_MS 4000
+#define SETTLE_MS (RETRY_MAX_MS + 2000)
 #define CALM_MS (REFRESH_MS + 3000)
 /* Within this time processes use a roll-up or new weights, and a write, of which an item that was
  * built shortly before is told later. */
@@ -352,11 +353,12 @@ static void check_build(struct ranking_process *ranking, int64_t number)
     entry->step = ranking->steps;
     ranking->builds = 1;
     ranking->building_changed_ms = 0;
-    if (entry->failed && sim_now(sim) < entry->failed_ms + RETRY_MS)
+    if (entry->failures > 0 && sim_now(sim) < entry->failed_ms + RETRY_MS)
         sim_fail(sim, STORY_ALL, "P8: %s builds item %lld again %lld ms after a failure",
                  ranking->proc->name, (long long)number,
                  (long long)(sim_now(sim) - entry->failed_ms));
-    else if (!entry->failed && (entry->has_list ? !has_reason(ranking, number) : !entry->asked))
+    else if (entry->failures == 0 &&
+             (entry->has_list ? !has_reason(ranking, number) : !entry->asked))
         sim_fail(sim, STORY_ALL,
                  "P8: %s builds item %lld without a reason: %s, the last build was at %lld",
                  ranking->proc->name, (long long)number,
@@ -405,12 +407,12 @@ static void end_build(struct ranking_process *ranking, int64_t number, enum rc r
                  rank_weights_equal(&with->weights, &seen->weights);
 
     if (!right) {
-        entry->failed = true;
+        entry->failures++;
         entry->failed_ms = sim_now(ranking->proc->sim);
         return;
     }
     ranking->built = true;
-    entry->failed = false;
+    entry->failures = 0;
     entry->has_list = true;
     entry->asked = false;
     entry->built_ms = sim_now(ranking->proc->sim);
@@ -532,8 +534,10 @@ static void check_absence(struct ranking_process *ranking, int64_t item,
     if (found == RECOMMENDED_BUILDING && !entry->asked) {
         entry->asked = true;
         entry->asked_ms = sim_now(sim);
-        if (entry->has_list) /* it was forgotten */
-            entry->has_list = entry->failed = false;
+        if (entry->has_list) { /* it was forgotten */
+            entry->has_list = false;
+            entry->failures = 0;
+        }
     }
     if (!is_calm(ranking))
         return;
@@ -679,6 +683,7 @@ void ranking_start(struct ranking_process *ranking, struct proc *proc)
         .bytes_max = sim_chance(sim, 300) ? 700 : 1 << 20,
         .refresh_ms = REFRESH_MS,
         .retry_ms = RETRY_MS,
+        .retry_max_ms = RETRY_MAX_MS,
         .silent_ms = SILENT_MS,
         .stale_ms = STALE_MS,
         .wake_builder = wake_builder,

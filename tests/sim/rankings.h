@@ -58,7 +58,7 @@ struct ranking_entry {
     bool asked; /* a reader was told that the list is being built */
     int64_t asked_ms;
     bool has_list;
-    bool failed; /* the last build, */
+    int failures; /* of builds since the last one that succeeded */
     int64_t failed_ms;
     /* Since the last build began: of a change while it was built, of a write that could not be
      * announced, or of a later roll-up that wrote a remark, which may be removed since. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define RETRY_MS 2000
+#define RETRY_MAX_MS 300000
 #define REFRESH_MS 3600000
 #define SILENT_MS 5000
 #define STALE_MS 60000
@@ -23,6 +24,7 @@ static const struct recommended_config usual = {
     .bytes_max = 1 << 20,
     .refresh_ms = REFRESH_MS,
     .retry_ms = RETRY_MS,
+    .retry_max_ms = RETRY_MAX_MS,
     .silent_ms = SILENT_MS,
     .stale_ms = STALE_MS,
 };
@@ -130,6 +132,129 @@ static void a_failed_build_is_tried_again_after_two_seconds(void **state)
     assert_int_equal(take(lists, NOW + 600), -(RETRY_MS - 100));
     assert_true(take(lists, NOW + 500 + RETRY_MS - 1) < 0);
     assert_int_equal(take(lists, NOW + 500 + RETRY_MS), 7);
+    recommended_free(lists);
+}
+
+/* The item is taken at *at_ms, and its build fails at once. */
+static void fail_build(struct recommended *lists, int64_t item_id, int64_t *at_ms, int64_t wait_ms)
+{
+    assert_int_equal(find_count(lists, item_id, NOW), -1);
+    assert_int_equal(take(lists, *at_ms), item_id);
+    assert_int_equal(find_count(lists, item_id, NOW), -1);
+    recommended_failed(lists, item_id, *at_ms);
+    assert_int_equal(take(lists, *at_ms), -wait_ms);
+    assert_true(take(lists, *at_ms + wait_ms - 1) < 0);
+    *at_ms += wait_ms;
+}
+
+static void repeated_failures_of_an_item_are_tried_again_ever_later(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    int64_t at_ms = NOW;
+
+    (void)state;
+    for (int64_t wait_ms = RETRY_MS; wait_ms < RETRY_MAX_MS; wait_ms *= 2)
+        fail_build(lists, 7, &at_ms, wait_ms);
+    for (int i = 0; i < 100; i++)
+        fail_build(lists, 7, &at_ms, RETRY_MAX_MS);
+    assert_int_equal(take(lists, at_ms), 7);
+    end_build(lists, 7, 3, &first_state, at_ms);
+    at_ms += REFRESH_MS;
+    assert_int_equal(take(lists, at_ms), 7);
+    recommended_failed(lists, 7, at_ms);
+    assert_int_equal(take(lists, at_ms), -RETRY_MS); /* a success ends the row of failures */
+    recommended_free(lists);
+}
+
+/* Each build of items 1 and 2 ends after 10 s, by the time limit. */
+static void builds_that_fail_do_not_keep_others_waiting(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+    int64_t at_ms = NOW;
+    int others = 0;
+
+    (void)state;
+    for (int64_t item = 11; item <= 14; item++)
+        build(lists, item, 3, NOW);
+    second.weights.votes = 2;
+    for (int64_t item = 1; item <= 5; item++)
+        assert_int_equal(find_count(lists, item, NOW), -1);
+    for (int i = 0; i < 20; i++) {
+        int64_t item;
+
+        recommended_seen(lists, at_ms);
+        find_count(lists, 1, at_ms); /* is asked for all the time */
+        find_count(lists, 2, at_ms);
+        item = take(lists, at_ms);
+        if (i == 4)
+            set_state(lists, &second);
+        if (item == 1 || item == 2) {
+            at_ms += 10000;
+            recommended_failed(lists, item, at_ms);
+        } else if (item > 0) {
+            others++;
+            end_build(lists, item, 3, i <= 4 ? &first_state : &second, at_ms);
+        } else {
+            at_ms -= item;
+        }
+    }
+    assert_true(others >= 7); /* first ones, and repeated ones */
+    for (int64_t item = 3; item <= 5; item++)
+        assert_int_equal(find_count(lists, item, at_ms), 3);
+    recommended_free(lists);
+}
+
+static void items_that_are_written_all_the_time_do_not_keep_others_waiting(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    int64_t at_ms = NOW;
+
+    (void)state;
+    for (int64_t item = 1; item <= 5; item++)
+        build(lists, item, 3, NOW);
+    for (int64_t item = 6; item <= 8; item++)
+        assert_int_equal(find_count(lists, item, NOW), -1);
+    for (int i = 0; i < 6; i++) {
+        struct recommended_state seen = first_state;
+        int64_t taken;
+
+        recommended_seen(lists, at_ms);
+        for (int64_t item = 1; item <= 5; item++)
+            recommended_changed(lists, item, first_state.now_ms + at_ms, at_ms);
+        taken = take(lists, at_ms);
+        assert_true(taken > 0);
+        seen.now_ms += at_ms;
+        end_build(lists, taken, 3, &seen, at_ms);
+        at_ms += 1000;
+    }
+    for (int64_t item = 6; item <= 8; item++)
+        assert_int_equal(find_count(lists, item, at_ms), 3);
+    recommended_free(lists);
+}
+
+static void an_item_whose_builds_fail_is_forgotten_unless_it_is_asked_for(void **state)
+{
+    struct recommended *lists = open_lists(&usual);
+    int64_t at_ms = NOW;
+
+    (void)state;
+    for (int64_t item = 1; item <= RECOMMENDED_WAITING_MAX; item++)
+        assert_int_equal(find_count(lists, item, NOW), -1);
+    for (int failures = 0; failures < 2; failures++) {
+        for (int64_t item = 1; item <= RECOMMENDED_WAITING_MAX; item++) {
+            assert_int_equal(take(lists, at_ms), item);
+            recommended_failed(lists, item, at_ms);
+        }
+        at_ms += RETRY_MS << failures;
+    }
+    recommended_seen(lists, at_ms);
+    assert_int_equal(find_count(lists, 5, at_ms), -1);
+    assert_int_equal(find_count(lists, 5000, at_ms), -1);
+    assert_int_equal(take(lists, at_ms), 5); /* the others are forgotten */
+    assert_int_equal(find_count(lists, 5000, at_ms), -1);
+    assert_int_equal(take(lists, at_ms), 5000);
+    assert_int_equal(take(lists, at_ms), -REFRESH_MS);
     recommended_free(lists);
 }
 
@@ -486,6 +611,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_item_is_queued_once_however_often_it_is_asked_for),
         cmocka_unit_test(a_failed_build_is_tried_again_after_two_seconds),
+        cmocka_unit_test(repeated_failures_of_an_item_are_tried_again_ever_later),
+        cmocka_unit_test(builds_that_fail_do_not_keep_others_waiting),
+        cmocka_unit_test(items_that_are_written_all_the_time_do_not_keep_others_waiting),
+        cmocka_unit_test(an_item_whose_builds_fail_is_forgotten_unless_it_is_asked_for),
         cmocka_unit_test(a_failed_build_leaves_the_list_that_there_was),
         cmocka_unit_test(a_list_is_built_again_after_an_hour),
         cmocka_unit_test(a_list_that_was_checked_is_still_built_again_after_an_hour),

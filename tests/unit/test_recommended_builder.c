@@ -126,6 +126,7 @@ static int open_fixture(void **state)
         .bytes_max = 1 << 20,
         .refresh_ms = 3600000,
         .retry_ms = RETRY_MS,
+        .retry_max_ms = 300000,
         .silent_ms = SILENT_MS,
         .stale_ms = 60000,
     };
@@ -268,16 +269,20 @@ static void a_state_that_a_build_has_overtaken_is_read_again_at_once(void **stat
 
 static void a_failed_build_is_tried_again_after_two_seconds(void **state)
 {
+    int64_t retry_ms = RETRY_MS;
+
     (void)state;
     watch();
-    is_listed();
     fixture.fake.failing = BUILD;
     for (int i = 1; i <= 3; i++) {
+        assert_false(is_listed());
         fixture.fake.failure = i == 2 ? RC_FATAL : RC_RETRY;
         assert_int_equal(build_next(), 0);
-        assert_int_equal(build_next(), RETRY_MS);
+        assert_false(is_listed());
+        assert_int_equal(build_next(), retry_ms);
         assert_int_equal(fixture.fake.builds, i);
-        now_ms += RETRY_MS;
+        now_ms += retry_ms;
+        retry_ms *= 2;
         watch();
     }
     fixture.fake.failing = NONE;
