@@ -148,7 +148,7 @@ static void announce_item(void *ctx, int64_t item_id)
 {
     struct serve *serve = ctx;
 
-    recommended_written(serve->ranking.lists, item_id);
+    recommended_written(serve->ranking.lists, item_id, os_now_ms());
 }
 
 static int64_t min_ms(int64_t a, int64_t b)
@@ -562,6 +562,8 @@ static void join_threads(struct serve *serve)
     remover_close(serve->remover);
     serve->remover = NULL;
     loop_join(&serve->ranking.watcher_loop);
+    if (serve->ranking.watcher.lists)
+        recommended_watcher_end(&serve->ranking.watcher, os_now_ms());
     loop_join(&serve->ranking.builder_loop);
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);

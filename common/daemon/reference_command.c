@@ -108,8 +108,9 @@ static const struct event events[] = {
     {"task_intake_failed", "error", "The retry queue's tables cannot be used; tasks get 503.",
      "grant what `err` names"},
     {"change_unannounced", "warn",
-     "Other processes were not told that remarks of these items were written; their recommended "
-     "lists follow after a roll-up or `api.recommended_refresh_ms`.",
+     "It could not be stored that remarks of these items were written; it is tried again every "
+     "500 ms, and until then other processes show the last lists. At most once a minute for each "
+     "reason.",
      "grant what `err` names"},
     {"recommended_build_failed", "warn",
      "A recommended list could not be built; it is tried again after 2 s, after further failures "

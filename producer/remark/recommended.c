@@ -58,6 +58,11 @@ struct use_list {
     size_t count;
 };
 
+struct written {
+    int64_t item_id;
+    bool queued; /* here, because an announcement of the write has failed */
+};
+
 struct recommended {
     struct recommended_config config;
     pthread_mutex_t lock; /* of everything below, of entries, and of the place of a list */
@@ -73,7 +78,9 @@ struct recommended {
     bool lost;
     int64_t seen_ms;
     size_t written_count;
-    int64_t written[RECOMMENDED_WRITTEN_MAX];
+    struct written written[RECOMMENDED_WRITTEN_MAX]; /* each item once */
+    size_t taken_count;
+    struct written taken[RECOMMENDED_BATCH_MAX]; /* the watcher announces them */
     struct entry *buckets[BUCKETS];
 };
 
@@ -379,22 +386,49 @@ static void queue_again(struct recommended *lists, struct entry *entry, int64_t 
     }
 }
 
-void recommended_written(struct recommended *lists, int64_t item_id)
+/* Returns NULL if none is there. */
+static struct written *find_written(struct recommended *lists, int64_t item_id)
 {
-    bool full;
+    for (size_t i = 0; i < lists->written_count; i++)
+        if (lists->written[i].item_id == item_id)
+            return &lists->written[i];
+    return NULL;
+}
+
+/* Returns false if too many items wait. */
+static bool add_written(struct recommended *lists, struct written item)
+{
+    if (lists->written_count == RECOMMENDED_WRITTEN_MAX)
+        return false;
+    lists->written[lists->written_count++] = item;
+    return true;
+}
+
+/* Of a write that is not announced. Returns whether the builder must be woken. */
+static bool queue_written(struct recommended *lists, int64_t item_id, int64_t now_ms)
+{
+    struct entry *entry = *find_place(lists, item_id);
+
+    if (entry)
+        queue_again(lists, entry, INT64_MAX, now_ms);
+    return entry != NULL;
+}
+
+void recommended_written(struct recommended *lists, int64_t item_id, int64_t now_ms)
+{
+    struct written *written;
+    bool wake = false;
 
     pthread_mutex_lock(&lists->lock);
-    full = lists->written_count == RECOMMENDED_WRITTEN_MAX;
-    for (size_t i = 0; i < lists->written_count; i++) {
-        if (lists->written[i] == item_id) {
-            pthread_mutex_unlock(&lists->lock);
-            return;
-        }
-    }
-    if (!full)
-        lists->written[lists->written_count++] = item_id;
+    written = find_written(lists, item_id);
+    if (written)
+        written->queued = false; /* that was another write */
+    else if (!add_written(lists, (struct written){item_id, false}))
+        wake = queue_written(lists, item_id, now_ms);
     pthread_mutex_unlock(&lists->lock);
-    if (lists->config.wake_watcher)
+    if (wake)
+        wake_builder(lists);
+    if (!written && lists->config.wake_watcher)
         lists->config.wake_watcher(lists->config.wake_ctx);
 }
 
@@ -566,11 +600,35 @@ size_t recommended_take_written(struct recommended *lists, int64_t items[RECOMME
     pthread_mutex_lock(&lists->lock);
     count =
         lists->written_count < RECOMMENDED_BATCH_MAX ? lists->written_count : RECOMMENDED_BATCH_MAX;
-    memcpy(items, lists->written, count * sizeof(items[0]));
+    memcpy(lists->taken, lists->written, count * sizeof(lists->taken[0]));
+    lists->taken_count = count;
     lists->written_count -= count;
-    memmove(lists->written, lists->written + count, lists->written_count * sizeof(items[0]));
+    memmove(lists->written, lists->written + count,
+            lists->written_count * sizeof(lists->written[0]));
+    for (size_t i = 0; i < count; i++)
+        items[i] = lists->taken[i].item_id;
     pthread_mutex_unlock(&lists->lock);
     return count;
+}
+
+void recommended_end_written(struct recommended *lists, bool announced, int64_t now_ms)
+{
+    bool wake = false;
+
+    pthread_mutex_lock(&lists->lock);
+    for (size_t i = 0; i < lists->taken_count && !announced; i++) {
+        struct written item = lists->taken[i];
+
+        if (!item.queued)
+            wake = queue_written(lists, item.item_id, now_ms) || wake;
+        item.queued = true;
+        if (!find_written(lists, item.item_id))
+            add_written(lists, item);
+    }
+    lists->taken_count = 0;
+    pthread_mutex_unlock(&lists->lock);
+    if (wake)
+        wake_builder(lists);
 }
 
 void recommended_changed(struct recommended *lists, int64_t item_id, int64_t changed_ms,
@@ -580,10 +638,9 @@ void recommended_changed(struct recommended *lists, int64_t item_id, int64_t cha
 
     pthread_mutex_lock(&lists->lock);
     entry = *find_place(lists, item_id);
-    if (entry && (changed_ms == 0 || changed_ms > entry->known_ms)) {
-        queue_again(lists, entry, changed_ms > 0 ? changed_ms : INT64_MAX, now_ms);
-        if (changed_ms > 0)
-            entry->known_ms = changed_ms;
+    if (entry && changed_ms > entry->known_ms) {
+        queue_again(lists, entry, changed_ms, now_ms);
+        entry->known_ms = changed_ms;
     }
     pthread_mutex_unlock(&lists->lock);
     if (entry)

@@ -74,8 +74,9 @@ enum recommended_found {
 enum recommended_found recommended_find(struct recommended *lists, int64_t item_id, int64_t now_ms,
                                         struct recommended_list **list, bool *stale);
 
-/* A remark of the item was written by this process: the watcher will announce it. */
-void recommended_written(struct recommended *lists, int64_t item_id);
+/* A remark of the item was written by this process: the watcher will announce it. If too many items
+ * wait for that, only the list of this process is built again. */
+void recommended_written(struct recommended *lists, int64_t item_id, int64_t now_ms);
 
 /* For the builder and the watcher, which read the state at the same time. */
 
@@ -108,7 +109,10 @@ bool recommended_read_state(struct recommended *lists, struct recommended_state 
 
 /* Takes at most RECOMMENDED_BATCH_MAX items that were written here; returns their number. */
 size_t recommended_take_written(struct recommended *lists, int64_t items[RECOMMENDED_BATCH_MAX]);
-/* The item was announced at changed_ms; 0: without an announcement. */
+/* Ends the announcement of the taken items. If it failed, they are to be taken again, as far as
+ * there is room, and those for which it failed for the first time are built again here. */
+void recommended_end_written(struct recommended *lists, bool announced, int64_t now_ms);
+/* The item was announced at changed_ms. */
 void recommended_changed(struct recommended *lists, int64_t item_id, int64_t changed_ms,
                          int64_t now_ms);
 /* Takes at most RECOMMENDED_BATCH_MAX items to check for a change; returns their number. */

@@ -42,21 +42,24 @@ static int compare_items(const void *a, const void *b)
     return (one > two) - (one < two);
 }
 
-/* If it cannot be announced that an item was written, at least the list of this process is built
- * again; the others see it after a roll-up, or when they refresh their lists. */
-static void announce_written(struct recommended_watcher *watcher, int64_t now_ms)
+/* Until it can be announced that an item was written, at least the list of this process is right.
+ * *count: items announced. */
+static enum rc announce_written(struct recommended_watcher *watcher, size_t *count, int64_t now_ms)
 {
     int64_t items[RECOMMENDED_BATCH_MAX];
-    size_t count = recommended_take_written(watcher->lists, items);
     struct err err = {0};
+    enum rc rc;
 
+    *count = recommended_take_written(watcher->lists, items);
+    if (*count == 0)
+        return RC_OK;
     /* Watchers that write rows in the same order cannot deadlock. */
-    qsort(items, count, sizeof(items[0]), compare_items);
-    if (count == 0 || watcher->store->announce(watcher->store->ctx, items, count, &err) == RC_OK)
-        return;
-    log_error(LOG_WARN, "change_unannounced", &err, "items=%zu", count);
-    for (size_t i = 0; i < count; i++)
-        recommended_changed(watcher->lists, items[i], 0, now_ms);
+    qsort(items, *count, sizeof(items[0]), compare_items);
+    rc = watcher->store->announce(watcher->store->ctx, items, *count, &err);
+    recommended_end_written(watcher->lists, rc == RC_OK, now_ms);
+    if (rc != RC_OK && reasons_add(&watcher->reasons, err.text, now_ms, LOG_AGAIN_MS))
+        log_error(LOG_WARN, "change_unannounced", &err, "items=%zu", *count);
+    return rc;
 }
 
 struct change_reading {
@@ -123,9 +126,10 @@ int64_t recommended_watcher_step(void *arg, int64_t now_ms)
     bool more = false;
     bool later = true;
     uint64_t began;
+    size_t count;
     enum rc rc;
 
-    announce_written(watcher, now_ms);
+    announce_written(watcher, &count, now_ms);
     began = recommended_begin_read(watcher->lists);
     rc = store->read_state(store->ctx, &state, &err);
     if (rc == RC_OK)
@@ -146,6 +150,15 @@ int64_t recommended_watcher_step(void *arg, int64_t now_ms)
     recommended_seen(watcher->lists, now_ms);
     condition_ok(&watcher->database, now_ms);
     return more || !later ? 0 : RECOMMENDED_WATCH_MS;
+}
+
+void recommended_watcher_end(struct recommended_watcher *watcher, int64_t now_ms)
+{
+    size_t count = 1;
+
+    for (int i = 0; i < BATCHES_MAX && count > 0; i++)
+        if (announce_written(watcher, &count, now_ms) != RC_OK)
+            return;
 }
 
 void recommended_builder_init(struct recommended_builder *builder, struct recommended *lists,

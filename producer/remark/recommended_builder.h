@@ -22,6 +22,7 @@ struct recommended_watcher {
     struct recommended *lists;             /* borrowed until the end, as store */
     const struct recommended_store *store; /* read_state, newest, announce and read_changes */
     int64_t read_ms;                       /* when all was read last, os_now_ms(); 0: never */
+    struct reasons reasons;                /* of failed announcements, as they were logged */
     struct condition database;
 };
 
@@ -32,6 +33,10 @@ void recommended_watcher_done(struct recommended_watcher *watcher);
 
 /* A loop_step. */
 int64_t recommended_watcher_step(void *watcher, int64_t now_ms);
+
+/* Announces the items that were written since the last step; gives up at the first error. For the
+ * end of the process, when no step runs and nothing is written any more. */
+void recommended_watcher_end(struct recommended_watcher *watcher, int64_t now_ms);
 
 struct recommended_builder {
     struct recommended *lists;             /* borrowed until the end, as store */

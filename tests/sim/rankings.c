@@ -630,7 +630,7 @@ void ranking_written(void *ctx, int64_t number)
     item->written_ms = sim_now(sim);
     if (sim->healed)
         need_item(sim, item, WRITTEN_MS);
-    recommended_written(ranking->lists, number);
+    recommended_written(ranking->lists, number, sim_now(sim));
 }
 
 /* Clients that write remarks, and now and then an operator who changes the weights. */

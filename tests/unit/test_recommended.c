@@ -386,6 +386,7 @@ static void a_written_item_is_built_again_but_not_at_each_write(void **state)
 /* An item that was forgotten is asked for again. */
 static void a_write_before_a_build_is_in_its_list(void **state)
 {
+    int64_t items[RECOMMENDED_BATCH_MAX];
     struct recommended *lists = open_lists(&usual);
 
     (void)state;
@@ -395,7 +396,9 @@ static void a_write_before_a_build_is_in_its_list(void **state)
     end_build(lists, 7, 3, &first_state, NOW);
     assert_int_equal(take(lists, NOW), -REFRESH_MS);
     assert_int_equal(take(lists, NOW + REFRESH_MS), 7);
-    recommended_changed(lists, 7, 0, NOW + REFRESH_MS); /* could not be announced */
+    recommended_written(lists, 7, NOW + REFRESH_MS);
+    assert_int_equal(recommended_take_written(lists, items), 1);
+    recommended_end_written(lists, false, NOW + REFRESH_MS);
     end_build(lists, 7, 3, &first_state, NOW + REFRESH_MS);
     assert_int_equal(take(lists, NOW + REFRESH_MS), -RETRY_MS);
     recommended_free(lists);
@@ -409,12 +412,12 @@ static void written_items_are_told_to_the_watcher_once(void **state)
     size_t taken;
 
     (void)state;
-    recommended_written(lists, 7);
-    recommended_written(lists, 7);
+    recommended_written(lists, 7, NOW);
+    recommended_written(lists, 7, NOW);
     assert_int_equal(recommended_take_written(lists, items), 1);
     assert_int_equal(items[0], 7);
     for (int64_t item = 1; item <= RECOMMENDED_WRITTEN_MAX + 10; item++)
-        recommended_written(lists, item);
+        recommended_written(lists, item, NOW);
     while ((taken = recommended_take_written(lists, items)) > 0)
         count += taken;
     assert_int_equal(count, RECOMMENDED_WRITTEN_MAX);

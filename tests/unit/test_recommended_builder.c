@@ -30,6 +30,7 @@ struct fake {
     int news;              /* states that the next builds see as other ones */
     int64_t newest_window; /* of each item */
     int64_t changed_item;  /* the last one that was announced; 0: none */
+    size_t announced;      /* items */
     int64_t changed_ms;
     int64_t within_ms;
 };
@@ -73,6 +74,7 @@ static enum rc announce(void *ctx, const int64_t *items, size_t count, struct er
     if (rc == RC_OK) {
         fake->changed_item = items[count - 1];
         fake->changed_ms = fake->state.now_ms;
+        fake->announced += count;
     }
     return rc;
 }
@@ -353,7 +355,7 @@ static void a_written_item_is_announced_and_built_again(void **state)
     list_item();
     now_ms += RETRY_MS;
     fixture.fake.state.now_ms += RETRY_MS;
-    recommended_written(fixture.lists, ITEM);
+    recommended_written(fixture.lists, ITEM, now_ms);
     watch();
     assert_int_equal(fixture.fake.changed_item, ITEM);
     assert_int_equal(build_next(), 0);
@@ -371,12 +373,79 @@ static void an_item_is_built_again_if_it_cannot_be_announced(void **state)
     (void)state;
     list_item();
     now_ms += RETRY_MS;
-    recommended_written(fixture.lists, ITEM);
+    recommended_written(fixture.lists, ITEM, now_ms);
     fixture.fake.failing = ANNOUNCE;
     watch();
     assert_int_equal(fixture.fake.changed_item, 0);
     assert_int_equal(build_next(), 0);
     assert_int_equal(fixture.fake.builds, 2);
+}
+
+static void an_announcement_that_fails_is_made_again(void **state)
+{
+    (void)state;
+    list_item();
+    fixture.fake.failing = ANNOUNCE;
+    for (int64_t item = 1; item <= RECOMMENDED_WRITTEN_MAX; item++)
+        recommended_written(fixture.lists, item, now_ms);
+    for (int i = 0; i < 5; i++) {
+        fixture.fake.failure = i == 2 ? RC_FATAL : RC_RETRY;
+        now_ms += RETRY_MS;
+        fixture.fake.state.now_ms += RETRY_MS;
+        assert_int_equal(watch(), RECOMMENDED_WATCH_MS);
+        if (i == 2)
+            recommended_written(fixture.lists, ITEM, now_ms);
+        build_next();
+    }
+    assert_int_equal(fixture.fake.builds, 1 + 2); /* for the first failure, and for the write */
+    fixture.fake.failing = NONE;
+    for (int i = 0; i < 5; i++)
+        watch();
+    assert_int_equal(fixture.fake.announced, RECOMMENDED_WRITTEN_MAX);
+}
+
+static void a_list_of_an_item_too_many_is_built_again_here(void **state)
+{
+    (void)state;
+    list_item();
+    now_ms += RETRY_MS;
+    for (int64_t item = 1; item <= RECOMMENDED_WRITTEN_MAX; item++)
+        recommended_written(fixture.lists, 100 + item, now_ms);
+    recommended_written(fixture.lists, ITEM, now_ms);
+    assert_int_equal(build_next(), 0);
+    assert_int_equal(fixture.fake.builds, 2);
+}
+
+static void a_write_during_an_announcement_that_fails_is_kept(void **state)
+{
+    int64_t items[RECOMMENDED_BATCH_MAX];
+
+    (void)state;
+    list_item();
+    recommended_written(fixture.lists, 1, now_ms);
+    recommended_written(fixture.lists, 2, now_ms);
+    assert_int_equal(recommended_take_written(fixture.lists, items), 2);
+    recommended_written(fixture.lists, 2, now_ms);
+    for (int64_t item = 3; item <= RECOMMENDED_WRITTEN_MAX; item++)
+        recommended_written(fixture.lists, item, now_ms);
+    recommended_end_written(fixture.lists, false, now_ms);
+    for (int i = 0; i < 5; i++)
+        watch();
+    assert_int_equal(fixture.fake.announced, RECOMMENDED_WRITTEN_MAX);
+}
+
+static void a_stop_announces_what_was_written(void **state)
+{
+    (void)state;
+    recommended_watcher_end(&fixture.watcher, now_ms);
+    for (int64_t item = 1; item <= RECOMMENDED_WRITTEN_MAX; item++)
+        recommended_written(fixture.lists, item, now_ms);
+    fixture.fake.failing = ANNOUNCE;
+    recommended_watcher_end(&fixture.watcher, now_ms); /* ends, though it fails */
+    assert_int_equal(fixture.fake.announced, 0);
+    fixture.fake.failing = NONE;
+    recommended_watcher_end(&fixture.watcher, now_ms);
+    assert_int_equal(fixture.fake.announced, RECOMMENDED_WRITTEN_MAX);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -394,6 +463,10 @@ int main(void)
         TEST(an_impossible_state_of_roll_ups_is_waited_for),
         TEST(a_written_item_is_announced_and_built_again),
         TEST(an_item_is_built_again_if_it_cannot_be_announced),
+        TEST(an_announcement_that_fails_is_made_again),
+        TEST(a_stop_announces_what_was_written),
+        TEST(a_list_of_an_item_too_many_is_built_again_here),
+        TEST(a_write_during_an_announcement_that_fails_is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
