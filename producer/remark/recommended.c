@@ -664,6 +664,8 @@ static bool store_state(struct recommended *lists, const struct recommended_stat
         move_all(lists, ENTRY_CHECKING, ENTRY_AGAIN);
     } else if (check) {
         move_all(lists, ENTRY_FRESH, ENTRY_UNCHECKED);
+        /* The answer that the watcher waits for may be of before this roll-up. */
+        move_all(lists, ENTRY_CHECKING, ENTRY_UNCHECKED);
     }
     return all;
 }

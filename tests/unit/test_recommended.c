@@ -309,6 +309,30 @@ static void a_roll_up_has_only_changed_items_built_again(void **state)
     recommended_free(lists);
 }
 
+/* By a build, which has read the next roll-up before the watcher got the answer for this one. */
+static void a_roll_up_during_a_check_is_checked_as_well(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended *lists = open_lists(&usual);
+    int64_t items[RECOMMENDED_BATCH_MAX];
+    int64_t window = 1;
+
+    (void)state;
+    build(lists, 7, 3, NOW);
+    second.finished = second.started = 2;
+    set_state(lists, &second);
+    assert_int_equal(recommended_take_checks(lists, items), 1);
+    second.finished = second.started = 3;
+    set_state(lists, &second);
+    recommended_end_checks(lists, items, &window, 1);
+    assert_true(take(lists, NOW) < 0);
+    assert_int_equal(recommended_take_checks(lists, items), 1);
+    window = 3;
+    recommended_end_checks(lists, items, &window, 1);
+    assert_int_equal(take(lists, NOW), 7);
+    recommended_free(lists);
+}
+
 /* The sink was replaced by a copy that lacks the last roll-up, while a list of it was built. */
 static void a_list_of_a_roll_up_that_was_lost_is_built_again(void **state)
 {
@@ -622,6 +646,7 @@ int main(void)
         cmocka_unit_test(a_list_is_built_again_after_an_hour),
         cmocka_unit_test(a_list_that_was_checked_is_still_built_again_after_an_hour),
         cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
+        cmocka_unit_test(a_roll_up_during_a_check_is_checked_as_well),
         cmocka_unit_test(a_list_of_a_roll_up_that_was_lost_is_built_again),
         cmocka_unit_test(new_weights_have_all_items_built_again),
         cmocka_unit_test(a_list_of_old_weights_is_built_again_at_once),
