@@ -227,26 +227,37 @@ static void show_size(const struct recommended *lists)
                          states[ENTRY_LATER].count + states[ENTRY_FAILED].count));
 }
 
-/* Removes the list of an entry, whose hold the caller takes over. */
-static struct recommended_list *take_list(struct recommended *lists, struct entry *entry)
+static void drop_list(struct recommended *lists, struct entry *entry)
 {
-    struct recommended_list *list = entry->list;
-
-    if (!list) {
+    if (!entry->list) {
         lists->waiting--;
-        return NULL;
+        return;
     }
     unlink_use(lists, entry);
-    lists->bytes -= list_bytes(list->count);
+    lists->bytes -= list_bytes(entry->list->count);
+    recommended_list_release(entry->list);
     entry->list = NULL;
-    return list;
 }
 
-static void put_list(struct recommended *lists, struct entry *entry, struct recommended_list *list)
+/* Returns the old list, whose hold the caller takes over, or NULL. A build is no use: the entry
+ * keeps its place among those that were used. */
+static struct recommended_list *replace_list(struct recommended *lists, struct entry *entry,
+                                             struct recommended_list *list)
 {
+    struct recommended_list *old = entry->list;
+    bool stays = old && (old->count > 0) == (list->count > 0);
+
+    if (!old)
+        lists->waiting--;
+    else
+        lists->bytes -= list_bytes(old->count);
+    if (old && !stays)
+        unlink_use(lists, entry);
     entry->list = list;
     lists->bytes += list_bytes(list->count);
-    link_use(lists, entry);
+    if (!stays)
+        link_use(lists, entry);
+    return old;
 }
 
 static void remove_entry(struct recommended *lists, struct entry *entry)
@@ -255,7 +266,7 @@ static void remove_entry(struct recommended *lists, struct entry *entry)
 
     *at = entry->next;
     leave_state(lists, entry);
-    recommended_list_release(take_list(lists, entry));
+    drop_list(lists, entry);
     lists->bytes -= sizeof(*entry);
     free(entry);
 }
@@ -271,19 +282,26 @@ void recommended_free(struct recommended *lists)
     free(lists);
 }
 
+/* The entry that was used longest ago, apart from the given one; NULL: none. */
+static struct entry *find_oldest(const struct use_list *uses, const struct entry *kept)
+{
+    return uses->oldest && uses->oldest == kept ? kept->newer : uses->oldest;
+}
+
 /* Forgets the items that were used longest ago until the bounds hold; the entry stays. */
 static void forget_items(struct recommended *lists, const struct entry *kept)
 {
     const struct recommended_config *config = &lists->config;
+    struct entry *oldest;
 
-    while (lists->items.count > config->items_max && lists->items.oldest != kept)
-        remove_entry(lists, lists->items.oldest);
-    while (lists->empty.count > config->empty_max && lists->empty.oldest != kept)
-        remove_entry(lists, lists->empty.oldest);
-    while (lists->bytes > config->bytes_max && lists->items.oldest && lists->items.oldest != kept)
-        remove_entry(lists, lists->items.oldest);
-    while (lists->bytes > config->bytes_max && lists->empty.oldest && lists->empty.oldest != kept)
-        remove_entry(lists, lists->empty.oldest);
+    while (lists->items.count > config->items_max && (oldest = find_oldest(&lists->items, kept)))
+        remove_entry(lists, oldest);
+    while (lists->empty.count > config->empty_max && (oldest = find_oldest(&lists->empty, kept)))
+        remove_entry(lists, oldest);
+    while (lists->bytes > config->bytes_max && (oldest = find_oldest(&lists->items, kept)))
+        remove_entry(lists, oldest);
+    while (lists->bytes > config->bytes_max && (oldest = find_oldest(&lists->empty, kept)))
+        remove_entry(lists, oldest);
 }
 
 /* Invariant P8: an item that is asked for has one entry, which is queued once. Returns whether the
@@ -543,8 +561,7 @@ void recommended_built(struct recommended *lists, struct recommended_list *list,
     entry = *find_place(lists, list->item_id);
     /* The item may have been forgotten meanwhile. */
     if (entry) {
-        old = take_list(lists, entry);
-        put_list(lists, entry, list);
+        old = replace_list(lists, entry, list);
         entry->built_ms = now_ms;
         entry->due_ms = now_ms + lists->config.retry_ms;
         entry->failures = 0;

@@ -471,6 +471,44 @@ static void items_that_were_used_longest_ago_are_forgotten(void **state)
     recommended_free(lists);
 }
 
+static void a_list_that_is_only_built_again_is_not_used(void **state)
+{
+    struct recommended_config config = usual;
+    struct recommended *lists;
+
+    (void)state;
+    config.items_max = 2;
+    lists = open_lists(&config);
+    build(lists, 1, 3, NOW);
+    build(lists, 2, 3, NOW);
+    assert_int_equal(take(lists, NOW + REFRESH_MS), 1);
+    end_build(lists, 1, 4, &first_state, NOW + REFRESH_MS);
+    build(lists, 3, 3, NOW);
+    assert_int_equal(find_count(lists, 2, NOW), 3);
+    assert_int_equal(find_count(lists, 1, NOW), -1);
+    recommended_free(lists);
+}
+
+/* The list that has grown stays, though it was used longest ago: its reader may come. */
+static void a_list_that_grows_has_others_forgotten(void **state)
+{
+    struct recommended_config config = usual;
+    struct recommended *lists;
+
+    (void)state;
+    config.bytes_max = 10000;
+    lists = open_lists(&config);
+    build(lists, 1, 10, NOW);
+    build(lists, 2, 400, NOW);
+    build(lists, 3, 0, NOW);
+    assert_int_equal(take(lists, NOW + REFRESH_MS), 1);
+    end_build(lists, 1, 1000, &first_state, NOW + REFRESH_MS);
+    assert_true(recommended_bytes(lists) <= config.bytes_max);
+    assert_int_equal(find_count(lists, 1, NOW), 1000);
+    assert_int_equal(find_count(lists, 2, NOW), -1);
+    recommended_free(lists);
+}
+
 static void memory_stays_below_its_bound(void **state)
 {
     struct recommended_config config = usual;
@@ -655,6 +693,8 @@ int main(void)
         cmocka_unit_test(a_write_before_a_build_is_in_its_list),
         cmocka_unit_test(written_items_are_told_to_the_watcher_once),
         cmocka_unit_test(items_that_were_used_longest_ago_are_forgotten),
+        cmocka_unit_test(a_list_that_is_only_built_again_is_not_used),
+        cmocka_unit_test(a_list_that_grows_has_others_forgotten),
         cmocka_unit_test(memory_stays_below_its_bound),
         cmocka_unit_test(lists_are_stale_and_then_refused_while_the_database_is_away),
         cmocka_unit_test(first_builds_and_repeated_ones_take_turns),
