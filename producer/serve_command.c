@@ -454,7 +454,7 @@ static enum rc make_ranking(struct serve *serve, struct err *err)
     enum rc rc = open_lists(serve, err);
 
     if (rc == RC_OK)
-        rc = recommended_mysql_open(&ranking->watcher_store, settings, build_ms, err);
+        rc = recommended_mysql_open(&ranking->watcher_store, settings, 0, err);
     if (rc == RC_OK)
         rc = recommended_mysql_open(&ranking->builder_store, settings, build_ms, err);
     if (rc != RC_OK)

@@ -209,8 +209,7 @@ static const struct action *find_action(const struct options *options, struct re
 static int run_action(const struct action *action, struct request *request)
 {
     struct err err = {0};
-    enum rc rc = recommended_mysql_open(&request->store, request->settings,
-                                        request->settings->api.recommended_build_ms, &err);
+    enum rc rc = recommended_mysql_open(&request->store, request->settings, 0, &err);
 
     if (rc == RC_OK)
         rc = action->run(request, &err);

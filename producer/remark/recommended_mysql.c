@@ -16,7 +16,12 @@
 
 #define READS_MAX 4
 
+/* The server ends a build that takes too long, and says so, before the connection gives up: it
+ * would go on with the statement. */
+#define ANSWER_MS 5000
+
 struct recommended_mysql {
+    struct mysql_settings sink; /* of db */
     struct db *db;
     struct buf sql; /* keeps its memory */
     struct rank_weights defaults;
@@ -414,7 +419,10 @@ enum rc recommended_mysql_open(struct recommended_mysql **out, const struct sett
     *out = NULL;
     if (!store)
         return err_fail(err, RC_FATAL, 0, "no memory for a database connection");
-    rc = db_open(&store->db, &settings->sink, err);
+    store->sink = settings->sink;
+    if (build_ms > 0 && store->sink.query_timeout_ms < build_ms + ANSWER_MS)
+        store->sink.query_timeout_ms = build_ms + ANSWER_MS;
+    rc = db_open(&store->db, &store->sink, err);
     if (rc != RC_OK) {
         free(store);
         return rc;

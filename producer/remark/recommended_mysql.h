@@ -14,7 +14,8 @@
 struct recommended_mysql;
 
 /* settings: [sink], and api.rank_votes, api.rank_score and api.rank_age, the weights while none are
- * stored; borrowed until the close. The server ends a build after build_ms. RC_FATAL: no memory. */
+ * stored; copied. The server ends a build after build_ms, so the connection waits for longer than
+ * sink.query_timeout_ms if it must; 0: there are no builds. RC_FATAL: no memory. */
 enum rc recommended_mysql_open(struct recommended_mysql **store, const struct settings *settings,
                                int64_t build_ms, struct err *err);
 void recommended_mysql_close(struct recommended_mysql *store);

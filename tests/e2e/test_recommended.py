@@ -249,6 +249,23 @@ class Lists(suite.Case):
         self.assertEqual(builds(serve), 1)
         self.assertEqual(serve.metric("tallybox_recommended_queries_total"), 1)
 
+    def test_a_build_may_take_longer_than_other_statements(self):
+        self.add(1)
+        serve = self.start("serve", sets={"sink.query_timeout_ms": 1000,
+                                          "api.recommended_build_ms": 60000})
+        blocker = suite.connect(self.stack.name, autocommit=True)
+        self.addCleanup(blocker.close)
+        with blocker.cursor() as cursor:
+            cursor.execute("LOCK TABLES remark WRITE")
+            self.assertTrue(serve.get(path_of(self.item))["building"])
+            suite.wait_for("the build to wait for 2 s", lambda: self.stack.number(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE time >= 2 AND "
+                f"info LIKE '%ix_remark_newest%item_id = {self.item} %' AND "
+                "id <> CONNECTION_ID()"))
+            cursor.execute("UNLOCK TABLES")
+        self.assertEqual(len(read(serve, self.item)["remarks"]), 1)
+        self.assertEqual((builds(serve), builds(serve, "failed")), (1, 0))
+
     def test_an_item_without_remarks_is_remembered(self):
         serve = self.start("serve")
         self.assertEqual(read(serve, self.item)["count"], 0)
