@@ -12,16 +12,13 @@
 #include <string.h>
 
 #define RETRY_MS INT64_C(2000)
-#define RETRY_MAX_MS 4000
 #define REFRESH_MS 6000
 #define SILENT_MS 5000
 #define STALE_MS 20000
 #define READERS_FIRST 1000 /* that ask for one item at once */
 #define BUILDS_MAX 4       /* in one step */
 
-/* After the faults have ended, processes need this time until their lists are right; then readers
- * and an operator use them for as long as a refresh takes. */
-#define SETTLE_MS (RETRY_MAX_MS + 2000)
+/* After settle_ms() readers and an operator use lists for as long as a refresh takes. */
 #define CALM_MS (REFRESH_MS + 3000)
 /* Within this time processes use a roll-up or new weights, and a write, of which an item that was
  * built shortly before is told later. */
@@ -33,6 +30,13 @@
 int64_t rankings_item_of(int64_t content)
 {
     return 1 + content % RANKING_ITEMS_FULL;
+}
+
+/* After the faults have ended, processes need this time until their lists are right: a build may
+ * have failed just before. */
+static int64_t settle_ms(const struct sim *sim)
+{
+    return sim->rankings->retry_max_ms + 2000;
 }
 
 /* The model */
@@ -136,6 +140,7 @@ void rankings_begin_run(struct ranking_tables *tables, struct sim *sim)
     tables->weights_count = 0;
     tables->finished = 0;
     tables->healed_ms = 0;
+    tables->retry_max_ms = sim_chance(sim, 300) ? 2 * RETRY_MS : RETRY_MS;
     tables->quiet = sim->plan.rankings && sim_chance(sim, 500);
     for (int64_t i = 1; i <= RANKING_ITEMS; i++) {
         struct ranking_item *item = &tables->items[i];
@@ -171,14 +176,14 @@ static bool is_calm(const struct ranking_process *ranking)
         return false;
     if (since_ms < tables->healed_ms)
         since_ms = tables->healed_ms;
-    return sim_now(sim) - since_ms > SETTLE_MS;
+    return sim_now(sim) - since_ms > settle_ms(sim);
 }
 
 /* The version that readers must have by now. */
 static size_t find_needed(struct sim *sim, struct ranking_item *item)
 {
     int64_t now_ms = sim_now(sim);
-    int64_t calm_ms = sim->rankings->healed_ms + SETTLE_MS;
+    int64_t calm_ms = sim->rankings->healed_ms + settle_ms(sim);
     size_t kept = 0;
 
     for (size_t i = 0; i < item->need_count; i++) {
@@ -545,7 +550,7 @@ static void check_absence(struct ranking_process *ranking, int64_t item,
         sim_fail(sim, STORY_ALL, "P8: %s refuses item %lld, though the database answers",
                  ranking->proc->name, (long long)item);
     else if (sim_now(sim) - entry->asked_ms > WRITTEN_MS &&
-             sim_now(sim) - sim->rankings->healed_ms > SETTLE_MS + WRITTEN_MS)
+             sim_now(sim) - sim->rankings->healed_ms > settle_ms(sim) + WRITTEN_MS)
         sim_fail(sim, STORY_ALL, "P8: %s has not built item %lld since %lld", ranking->proc->name,
                  (long long)item, (long long)(entry->asked_ms - SIM_START_MS));
 }
@@ -683,7 +688,7 @@ void ranking_start(struct ranking_process *ranking, struct proc *proc)
         .bytes_max = sim_chance(sim, 300) ? 700 : 1 << 20,
         .refresh_ms = REFRESH_MS,
         .retry_ms = RETRY_MS,
-        .retry_max_ms = RETRY_MAX_MS,
+        .retry_max_ms = sim->rankings->retry_max_ms,
         .silent_ms = SILENT_MS,
         .stale_ms = STALE_MS,
         .wake_builder = wake_builder,
@@ -728,5 +733,5 @@ bool rankings_rest(const struct sim *sim, struct waiting *waiting)
     if (!sim->plan.rankings)
         return true;
     memcpy(waiting->text, text, sizeof(text));
-    return sim_now(sim) - sim->rankings->healed_ms > SETTLE_MS + CALM_MS;
+    return sim_now(sim) - sim->rankings->healed_ms > settle_ms(sim) + CALM_MS;
 }

@@ -48,9 +48,10 @@ struct ranking_tables {
     struct rank_weights weights;
     int64_t weights_count; /* changes so far */
     int64_t scores[SIM_CONTENTS + 1];
-    int64_t finished;  /* the last roll-up that the model has seen */
-    bool quiet;        /* without new weights, and with few writes, after that time */
-    int64_t healed_ms; /* when faults ended; 0: not yet */
+    int64_t finished;     /* the last roll-up that the model has seen */
+    int64_t retry_max_ms; /* of all processes */
+    bool quiet;           /* without new weights, and with few writes, after that time */
+    int64_t healed_ms;    /* when faults ended; 0: not yet */
 };
 
 /* What the model knows of an item in one life of a process. */
