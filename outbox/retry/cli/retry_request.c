@@ -303,8 +303,7 @@ static enum rc check_values(const struct retry_words *words, struct err *err)
         return err_fail(err, RC_FATAL, 0, "--wait takes 0 to %d seconds", RETRY_WAIT_S_MAX);
     if (words->to < 0)
         return err_fail(err, RC_FATAL, 0,
-                        "--to takes the number of a version, as scene history "
-                        "lists it");
+                        "--to takes a version of the scene, as scene history lists it");
     if (words->after < 0 || words->id < 0)
         return err_fail(err, RC_FATAL, 0, "--%s takes the id of a task",
                         words->after < 0 ? "after" : "id");
@@ -396,7 +395,7 @@ static enum rc check_choice(const struct retry_request *request, struct err *err
         return err_fail(err, RC_FATAL, 0, "use IDs, or --scene, --key ..., not both");
     if (request->action == RETRY_SCENE_REVERT && words->to == 0)
         return err_fail(err, RC_FATAL, 0,
-                        "--to is missing: the number of a version, as scene history lists it");
+                        "--to is missing: a version of the scene, as scene history lists it");
     if (request->action == RETRY_SCENE_SET && !words->policy && !words->options)
         return err_fail(
             err, RC_FATAL, 0,

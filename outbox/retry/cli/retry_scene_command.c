@@ -173,11 +173,11 @@ static json_t *changed_parts(const struct scene_version *version)
 static void put_version_json(struct buf *out, const struct scene_version *version)
 {
     json_t *object =
-        json_pack("{s:I, s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "number",
-                  (json_int_t)version->number, "version", (json_int_t)version->version, "at_ms",
-                  (json_int_t)version->at_ms, "by", version->by, "why", version->why, "changed",
-                  changed_parts(version), "paused", version->paused, "policy",
-                  text_or_null(version->policy), "options", text_or_null(version->options));
+        json_pack("{s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "version",
+                  (json_int_t)version->version, "at_ms", (json_int_t)version->at_ms, "by",
+                  version->by, "why", version->why, "changed", changed_parts(version), "paused",
+                  version->paused, "policy", text_or_null(version->policy), "options",
+                  text_or_null(version->options));
 
     task_text_put_object(out, object);
 }
@@ -191,8 +191,8 @@ static void put_version_text(struct versions *versions, const struct scene_versi
     if (versions->count > 0)
         buf_char(out, '\n');
     when_text(when, version->at_ms);
-    buf_print(out, "%-10s%" PRId64 "\n%-10s%" PRId64 "%s, of %s, by ", "number", version->number,
-              "version", version->version, version->paused ? ", paused" : "", when);
+    buf_print(out, "%-10s%" PRId64 "%s, of %s, by ", "version", version->version,
+              version->paused ? ", paused" : "", when);
     if (version->by[0])
         task_text_line(out, version->by);
     else
@@ -498,8 +498,8 @@ static int revert_scene(struct db *db, const struct retry_request *request)
 
     if (rc == RC_OK && !old.found)
         rc = err_fail(&err, RC_REJECT, 0,
-                      "scene %s/%s has no version with the number %" PRId64
-                      "; tallybox retry scene history %s --group %s lists them",
+                      "scene %s/%s has no version %" PRId64
+                      " in its history; tallybox retry scene history %s --group %s lists them",
                       request->group, request->scene, request->words.to, request->scene,
                       request->group);
     change.policy = buf_text(&old.policy);

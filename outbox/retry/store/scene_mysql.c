@@ -274,23 +274,22 @@ static enum rc version_on_row(void *ctx, const struct db_row *row, struct err *e
 {
     const struct version_query *version_query = ctx;
     const struct scene_version version = {
-        .number = db_column_i64(row, 0),
-        .version = db_column_i64(row, 1),
-        .policy = row->columns[2],
-        .options = row->columns[3],
-        .paused = db_column_i64(row, 4) != 0,
-        .at_ms = db_column_i64(row, 5),
-        .by = row->columns[6],
-        .why = row->columns[7],
-        .policy_changed = db_column_i64(row, 8) != 0,
-        .options_changed = db_column_i64(row, 9) != 0,
-        .paused_changed = db_column_i64(row, 10) != 0,
+        .version = db_column_i64(row, 0),
+        .policy = row->columns[1],
+        .options = row->columns[2],
+        .paused = db_column_i64(row, 3) != 0,
+        .at_ms = db_column_i64(row, 4),
+        .by = row->columns[5],
+        .why = row->columns[6],
+        .policy_changed = db_column_i64(row, 7) != 0,
+        .options_changed = db_column_i64(row, 8) != 0,
+        .paused_changed = db_column_i64(row, 9) != 0,
     };
 
     return version_query->on_version(version_query->ctx, &version, err);
 }
 
-enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t number,
+enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t only,
                              size_t rows_max,
                              enum rc (*on_version)(void *ctx, const struct scene_version *version,
                                                    struct err *err),
@@ -301,7 +300,7 @@ enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene
     enum rc rc;
 
     buf_text_put(&sql,
-                 "SELECT number, version, policy, options, paused, at_ms, changed_by, why, "
+                 "SELECT version, policy, options, paused, at_ms, changed_by, why, "
                  "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed "
                  "FROM (SELECT number, version, policy, options, paused, TIMESTAMPDIFF("
                  "MICROSECOND, '1970-01-01', changed_at) DIV 1000 AS at_ms, changed_by, why, "
@@ -311,8 +310,8 @@ enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene
     put_name(db, &sql, " WHERE task_group = ", group);
     put_name(db, &sql, " AND scene = ", scene);
     buf_text_put(&sql, " WINDOW w AS (ORDER BY number)) v");
-    if (number > 0)
-        buf_print(&sql, " WHERE number = %" PRId64, number);
+    if (only > 0)
+        buf_print(&sql, " WHERE version = %" PRId64, only);
     buf_print(&sql, " ORDER BY number DESC LIMIT %zu", rows_max);
     rc = db_query_buf(db, &sql, version_on_row, &version_query, err);
     buf_done(&sql);

@@ -48,8 +48,7 @@ enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const 
 
 /* A version of a scene. Texts are valid during the call that gets it. */
 struct scene_version {
-    int64_t number; /* by which it is named; grows over all scenes */
-    int64_t version;
+    int64_t version; /* of its scene, by which it is named */
     const char *policy;  /* NULL: the default, as the next one */
     const char *options; /* NULL: none */
     const char *by;      /* "": it was made by SQL */
@@ -62,8 +61,9 @@ struct scene_version {
     bool paused_changed;
 };
 
-/* The versions of a scene, the newest first, up to rows_max. number: only this one; 0: all. */
-enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t number,
+/* The versions of a scene, the newest first, up to rows_max. only: this version; 0: all. A version
+ * occurs twice if SQL wrote another content under its number; the newer one comes first. */
+enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene, int64_t only,
                              size_t rows_max,
                              enum rc (*on_version)(void *ctx, const struct scene_version *version,
                                                    struct err *err),
