@@ -125,6 +125,19 @@ class Operating(suite.Case):
         self.assertTrue(self.act(running, "cancel", body={"force": True})["changed"])
         fault = self.act(running, "run-now", 409)["error"]
         self.assertIn("requeue makes a new task", fault["message"])
+        for outcome, action, body, status in (
+                ("done", "cancel", {}, 409), ("exhausted", "cancel", {}, 409),
+                ("cancelled", "cancel", {}, 200), ("done", "unpark", {}, 200),
+                ("done", "unpark", {"skip": True}, 409), ("exhausted", "unpark", {"skip": True}, 200),
+                ("done", "run-now", {}, 409)):
+            with self.subTest(action=action, outcome=outcome):
+                self.stack.sql("UPDATE retry_task_history SET outcome = %s WHERE id = %s",
+                               [outcome, running])
+                answer = self.act(running, action, status, body)
+                if status == 409:
+                    self.assertIn(f"it has ended as {outcome}", answer["error"]["message"])
+                else:
+                    self.assertFalse(answer["changed"])
         for action in ("run-now", "cancel", "unpark", "requeue"):
             self.assertEqual(self.act(10 ** 12, action, 404)["error"]["code"], "not_found")
         self.assertEqual(self.act(queued, "requeue", 404)["error"]["code"], "not_found")

@@ -313,6 +313,23 @@ class Deciding(RetryCase):
                 self.assertEqual(self.read("cancel", head)["ended"], 1)
                 self.assertEqual(self.row(third)[0], QUEUED)
 
+    def test_an_action_on_an_ended_task_succeeds_if_the_task_is_as_asked_for(self):
+        done, exhausted, cancelled = (self.task() for _ in range(3))
+        for task, outcome in ((done, "done"), (exhausted, "exhausted"), (cancelled, "cancelled")):
+            self.end(task, outcome)
+        for words, left in (((["cancel"]), {"done", "exhausted"}),
+                            ((["run-now"]), {"done", "exhausted", "cancelled"}),
+                            ((["unpark", "--id"]), set()),
+                            ((["unpark", "--skip", "--id"]), {"done"})):
+            for task, outcome in ((done, "done"), (exhausted, "exhausted"), (cancelled, "cancelled")):
+                with self.subTest(words=words, outcome=outcome):
+                    code = suite.FAILED if outcome in left else suite.DONE
+                    text = self.retry(*words, task, expect=code).stdout
+                    self.assertIn(f"has ended as {outcome} and stays so" if outcome in left
+                                  else f"has ended before, as {outcome}", text)
+                    one = self.read(*words, task, expect=code)
+                    self.assertEqual((one["ended"], one["tasks"][0]["ended"]), (1, outcome))
+
     def test_a_cancelled_one_in_the_middle_wakes_nobody(self):
         head, second, third = self.key_of("m", BLOCKED, QUEUED, QUEUED)
         self.retry("cancel", second)
@@ -487,7 +504,7 @@ class Deciding(RetryCase):
         task = self.task(idempotency_key="one")
         self.end(task)
         active = self.task(idempotency_key="one")
-        done = self.read("requeue", task)
+        done = self.read("requeue", task, expect=suite.FAILED)
         self.assertEqual((done["active"], done["tasks"][0]["task"]), (1, active))
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_task"), 1)
         self.retry("cancel", active)

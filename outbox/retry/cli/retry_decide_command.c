@@ -30,6 +30,7 @@ struct work {
     uint64_t matched;
     int64_t id_max;
     uint64_t counts[TASK_ADMIN_OUTCOMES];
+    uint64_t left; /* in another state than requested */
     uint64_t told;
     struct buf lines;
     struct progress_bar progress;
@@ -84,14 +85,13 @@ static const char *get_outcome_word(enum task_admin_outcome outcome)
     return words[outcome];
 }
 
-/* Returns whether the task was left in another state than requested. A task that was cancelled or
- * unparked already is in that state. */
-static bool is_left(const struct work *work, enum task_admin_outcome outcome)
+/* Returns whether the task was left in another state than requested. One that a filter selected and
+ * that has ended meanwhile needs no action any more. */
+static bool is_left(const struct work *work, const struct task_admin_result *result)
 {
-    if (outcome == TASK_ADMIN_ENDED)
-        return work->order.action == TASK_ADMIN_RUN_NOW;
-    return outcome == TASK_ADMIN_RUNNING || outcome == TASK_ADMIN_UNFIT ||
-           outcome == TASK_ADMIN_UNKNOWN;
+    if (result->outcome == TASK_ADMIN_ENDED && retry_request_is_bulk(work->request))
+        return false;
+    return task_admin_is_left(work->order.action, result);
 }
 
 static void put_sentence(struct work *work, const struct task_admin_result *result)
@@ -126,7 +126,11 @@ static void put_sentence(struct work *work, const struct task_admin_result *resu
                                                  : "");
         break;
     case TASK_ADMIN_ENDED:
-        buf_text_put(out, "has ended: tallybox retry history shows it");
+        if (task_admin_is_left(work->order.action, result))
+            buf_print(out, "has ended as %s and stays so: tallybox retry history shows it",
+                      result->ended);
+        else
+            buf_print(out, "has ended before, as %s", result->ended);
         break;
     case TASK_ADMIN_UNKNOWN:
         buf_text_put(out, work->ended ? "is not in the history" : "there is no such task");
@@ -138,9 +142,10 @@ static void put_sentence(struct work *work, const struct task_admin_result *resu
 static void put_result(struct work *work, const struct task_admin_result *result)
 {
     bool named = !retry_request_is_bulk(work->request);
-    bool left = is_left(work, result->outcome);
+    bool left = is_left(work, result);
 
     work->counts[result->outcome]++;
+    work->left += left;
     if (work->request->words.json) {
         if ((!named && !left) || work->told == TOLD_JSON_MAX)
             return;
@@ -150,6 +155,8 @@ static void put_result(struct work *work, const struct task_admin_result *result
             buf_print(&work->lines, ", \"task\": %" PRId64, result->other);
         if (result->outcome == TASK_ADMIN_UNFIT)
             buf_print(&work->lines, ", \"state\": \"%s\"", task_state_name(result->state));
+        if (result->outcome == TASK_ADMIN_ENDED)
+            buf_print(&work->lines, ", \"ended\": \"%s\"", result->ended);
         buf_char(&work->lines, '}');
         work->told++;
     } else if ((named || left) && work->told < TOLD_MAX) {
@@ -421,16 +428,6 @@ static int confirm_action(const struct work *work)
     return EXIT_FAILED;
 }
 
-static uint64_t count_left(const struct work *work)
-{
-    uint64_t left = 0;
-
-    for (size_t i = 0; i < TASK_ADMIN_OUTCOMES; i++)
-        if (is_left(work, (enum task_admin_outcome)i))
-            left += work->counts[i];
-    return left;
-}
-
 static int print_results(struct work *work)
 {
     struct buf out = {0};
@@ -449,9 +446,9 @@ static int print_results(struct work *work)
         else
             buf_print(&out, "%" PRIu64 " %s\n", work->counts[TASK_ADMIN_DID], get_done_word(work));
         buf_put(&out, work->lines.data, work->lines.len);
-        if (count_left(work) > work->told)
+        if (work->left > work->told)
             buf_print(&out, "  and %" PRIu64 " more that were left unchanged\n",
-                      count_left(work) - work->told);
+                      work->left - work->told);
     }
     out.failed = out.failed || work->lines.failed;
     return options_print(&out);
@@ -552,5 +549,5 @@ int retry_decide(struct db *db, struct retry_request *request, const char *by)
         return options_fail(rc, &err);
     if (code == EXIT_DONE && work.matched == 0)
         return report_nothing(&work);
-    return code == EXIT_DONE && count_left(&work) > 0 ? EXIT_FAILED : code;
+    return code == EXIT_DONE && work.left > 0 ? EXIT_FAILED : code;
 }

@@ -113,9 +113,11 @@ static void read_result(const struct retry_operation *operation,
         snprintf(result->reason, sizeof(result->reason), "it is %s", task_state_name(done->state));
         return;
     case TASK_ADMIN_ENDED:
-        /* A task that was cancelled or unparked before is in the requested state. */
-        if (operation->kind == OPERATION_RUN_NOW || operation->kind == OPERATION_EDIT)
-            leave(result, "it has ended: requeue makes a new task of it");
+        if (!task_admin_is_left(choose_action(operation), done))
+            return;
+        result->end = OPERATED_LEFT;
+        snprintf(result->reason, sizeof(result->reason),
+                 "it has ended as %s: requeue makes a new task of it", done->ended);
         return;
     case TASK_ADMIN_UNKNOWN:
         result->end = OPERATED_UNKNOWN;

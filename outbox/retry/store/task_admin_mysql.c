@@ -95,6 +95,7 @@ static enum rc ended_on_row(void *ctx, const struct db_row *row, struct err *err
     if (result && result->outcome == TASK_ADMIN_UNKNOWN) {
         result->outcome = TASK_ADMIN_ENDED;
         result->other = db_column_i64(row, 1);
+        snprintf(result->ended, sizeof(result->ended), "%s", row->columns[2]);
     }
     return RC_OK;
 }
@@ -109,7 +110,8 @@ static enum rc find_ended(struct action_run *action_run, struct err *err)
     if (!missing)
         return RC_OK;
     buf_reset(&action_run->sql);
-    buf_text_put(&action_run->sql, "SELECT id, requeued_as FROM retry_task_history WHERE id IN (0");
+    buf_text_put(&action_run->sql,
+                 "SELECT id, requeued_as, outcome FROM retry_task_history WHERE id IN (0");
     for (size_t i = 0; i < action_run->count; i++)
         if (action_run->results[i].outcome == TASK_ADMIN_UNKNOWN)
             buf_print(&action_run->sql, ",%" PRId64, action_run->results[i].id);
@@ -428,6 +430,29 @@ static enum rc act_on_history(struct action_run *action_run, struct err *err)
         if (action_run->results[i].outcome == TASK_ADMIN_UNFIT)
             rc = requeue_ended(action_run, &action_run->results[i], err);
     return rc;
+}
+
+bool task_admin_is_left(enum task_admin_action action, const struct task_admin_result *result)
+{
+    switch (result->outcome) {
+    case TASK_ADMIN_DID:
+    case TASK_ADMIN_WAS_SO:
+        return false;
+    case TASK_ADMIN_ACTIVE:
+    case TASK_ADMIN_RUNNING:
+    case TASK_ADMIN_UNFIT:
+    case TASK_ADMIN_UNKNOWN:
+        return true;
+    case TASK_ADMIN_ENDED:
+        break;
+    }
+    /* A key that was unparked may have had any end since. Skipped are a blocked task, which is
+     * cancelled then, and a parked one, whose task is exhausted. */
+    if (action == TASK_ADMIN_CANCEL)
+        return strcmp(result->ended, "cancelled") != 0;
+    if (action == TASK_ADMIN_SKIP)
+        return strcmp(result->ended, "done") == 0;
+    return action != TASK_ADMIN_UNPARK;
 }
 
 enum rc task_admin_mysql_now(struct db *db, int64_t *now_ms, struct err *err)

@@ -9,6 +9,7 @@
 #include "common/err.h"
 #include "outbox/retry/retry.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,7 +43,12 @@ struct task_admin_result {
     enum task_admin_outcome outcome;
     enum task_state state; /* it was in, where there is one */
     int64_t other;
+    char ended[RETRY_OUTCOME_SIZE]; /* of TASK_ADMIN_ENDED: how it has ended, as "done" */
 };
+
+/* Returns whether the task is not as the action asks for, and was left unchanged. A task that was
+ * cancelled, unparked or requeued before is as asked for. Pure; any thread. */
+bool task_admin_is_left(enum task_admin_action action, const struct task_admin_result *result);
 
 struct task_admin_order {
     enum task_admin_action action;
