@@ -6,6 +6,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(parameter) (1U << (parameter))
+#define PAGE_ABOUT "One page; if more is true, send its `after` to get the next one."
 #define BODY_MAX offsetof(struct settings, api.body_bytes_max)
 
 const struct api_route api_routes[] = {
@@ -157,7 +158,7 @@ const struct api_route api_routes[] = {
         .summary = "Tasks that match, page by page",
         .description = "Only tasks of the token's groups that were submitted by clients are found; "
                        "with a token of an operator all tasks.",
-        .results = {{200, "TaskPage", "One page; send its `after` to get the next one."}},
+        .results = {{200, "TaskPage", PAGE_ABOUT}},
     },
     {
         .method = "POST",
@@ -323,7 +324,7 @@ const struct api_route api_routes[] = {
         .operation = "listScenes",
         .summary = "Scenes that have a row, by group and scene, page by page",
         .description = "A scene without a row has what initScene of its group says.",
-        .results = {{200, "ScenePage", "One page; send its `after` to get the next one."}},
+        .results = {{200, "ScenePage", PAGE_ABOUT}},
     },
     {
         .method = "GET",
@@ -399,7 +400,7 @@ const struct api_route api_routes[] = {
         .operation = "listGroups",
         .summary = "Groups of tasks by name, page by page",
         .description = "The groups of the relay and the consumer have another owner than client.",
-        .results = {{200, "GroupPage", "One page; send its `after` to get the next one."}},
+        .results = {{200, "GroupPage", PAGE_ABOUT}},
     },
     {
         .method = "GET",
@@ -473,7 +474,7 @@ const struct api_route api_routes[] = {
         .operation = "findActions",
         .summary = "Actions of operators, oldest first, page by page",
         .description = "Each action that changes something has a row, from the shell or over HTTP.",
-        .results = {{200, "AuditPage", "One page; send its `after` to get the next one."}},
+        .results = {{200, "AuditPage", PAGE_ABOUT}},
     },
 };
 

@@ -19,6 +19,9 @@
     "{type: string, minLength: 1, maxLength: " size ", pattern: \"^[A-Za-z0-9_.:-]+$\"}"
 #define MAYBE_TEXT "{type: [string, \"null\"]}"
 #define MAYBE_NUMBER "{type: [integer, \"null\"], format: int64}"
+#define PAGE_AFTER                                                                                  \
+    "{type: [integer, \"null\"], format: int64, minimum: 1, description: By which the next page is " \
+    "asked for; null if there is none.}"
 
 static const char schemas_text[] =
     "    Id: {" ID_TEXT "}\n"
@@ -354,7 +357,7 @@ static const char audit_text[] =
     "        actions: {type: array, maxItems: 200, "
     "items: {$ref: \"#/components/schemas/Action\"}}\n"
     "        more: {type: boolean, description: Whether there is a next page.}\n"
-    "        after: {type: integer, format: int64, minimum: 0}\n";
+    "        after: " PAGE_AFTER "\n";
 
 static const char client_text[] =
     "    BeatRequest:\n"
@@ -441,7 +444,7 @@ static const char task_answer_text[] =
     "        tasks: {type: array, maxItems: 200, "
     "items: {$ref: \"#/components/schemas/TaskSummary\"}}\n"
     "        more: {type: boolean, description: Whether there is a next page.}\n"
-    "        after: {type: integer, format: int64, minimum: 0}\n"
+    "        after: " PAGE_AFTER "\n"
     "    TaskDetails:\n"
     "      allOf:\n"
     "        - $ref: \"#/components/schemas/TaskSummary\"\n"
@@ -555,7 +558,8 @@ static const char scene_answer_text[] =
     "        scenes: {type: array, maxItems: 200, "
     "items: {$ref: \"#/components/schemas/Scene\"}}\n"
     "        more: {type: boolean, description: Whether there is a next page.}\n"
-    "        after: {type: [string, \"null\"]}\n"
+    "        after: {type: [string, \"null\"], description: By which the next page is "
+    "asked for; null if there is none.}\n"
     "    Group:\n"
     "      type: object\n"
     "      required: [group, owner, enabled, version, handlers, scenes, topics, initScene, "
@@ -579,7 +583,8 @@ static const char scene_answer_text[] =
     "        groups: {type: array, maxItems: 200, "
     "items: {$ref: \"#/components/schemas/Group\"}}\n"
     "        more: {type: boolean, description: Whether there is a next page.}\n"
-    "        after: {type: [string, \"null\"]}\n";
+    "        after: {type: [string, \"null\"], description: By which the next page is "
+    "asked for; null if there is none.}\n";
 
 static const struct {
     const char *schema;

@@ -108,7 +108,7 @@ static void end_page(struct page *page)
     struct buf *body = &page->request->body;
 
     buf_print(body, "],\"more\":%s,\"after\":", page->more ? "true" : "false");
-    if (page->rows == 0)
+    if (!page->more)
         buf_text_put(body, "null");
     else
         buf_print(body, "\"%s%s%s\"", page->group, page->scene[0] ? "/" : "", page->scene);

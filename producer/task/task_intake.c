@@ -334,8 +334,7 @@ static enum rc list_tasks(struct task_intake *intake, struct err *err)
     rc = store->find(store->ctx, request->ended, &request->filter, false, request->rows_max,
                      put_view, &output, &page, err);
     if (rc == RC_OK)
-        buf_print(&request->body, "],\"more\":%s,\"after\":%" PRId64 "}",
-                  page.more ? "true" : "false", page.after);
+        task_json_put_page_end(&request->body, page.more, page.after);
     return rc;
 }
 
@@ -438,8 +437,7 @@ static enum rc list_actions(struct task_intake *intake, struct err *err)
     buf_text_put(&request->body, "{\"actions\":[");
     rc = store->actions(store->ctx, &request->actions, request->rows_max, put_action, &output,
                         &more, &after, err);
-    buf_print(&request->body, "],\"more\":%s,\"after\":%" PRId64 "}", more ? "true" : "false",
-              after);
+    task_json_put_page_end(&request->body, more, after);
     return rc;
 }
 

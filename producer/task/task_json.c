@@ -503,6 +503,13 @@ static void put_some_text(struct buf *out, const char *name, const char *text)
     put_text(out, name, text[0] ? text : NULL);
 }
 
+void task_json_put_page_end(struct buf *out, bool more, int64_t after)
+{
+    buf_print(out, "],\"more\":%s", more ? "true" : "false");
+    put_number(out, "after", after, more);
+    buf_char(out, '}');
+}
+
 void task_json_put_action(struct buf *out, const struct retry_action_view *view)
 {
     buf_text_put(out, "{\"id\":");

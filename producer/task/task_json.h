@@ -63,6 +63,9 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct req
 /* Appends a task without its closing '}'. whole: with options and parameters, as params if they are
  * JSON, otherwise as paramsBase64. */
 void task_json_put(struct buf *out, const struct retry_view *view, bool whole);
+/* Appends the end of a page: "more", and "after", by which the next one is asked for; null if there
+ * is no next one. */
+void task_json_put_page_end(struct buf *out, bool more, int64_t after);
 /* Appends one action of an operator. */
 void task_json_put_action(struct buf *out, const struct retry_action_view *view);
 /* Appends one attempt of a task. */

@@ -163,7 +163,7 @@ class Operating(suite.Case):
         self.assertEqual([(one["action"], one["via"], one["group"], one["scene"])
                           for one in rest["actions"]],
                          [("cancel", "http", None, None), ("pause", "shell", "default", "mail")])
-        self.assertFalse(rest["more"])
+        self.assertEqual((rest["more"], rest["after"]), (False, None))
         self.assertEqual(len(self.get("/v1/audit?scene=mail")["actions"]), 1)
         self.assertEqual(len(self.get("/v1/audit?by=ann%20(" + self.name + ")")["actions"]), 2)
         self.assertEqual(self.get("/v1/audit?until=1000")["actions"], [])
@@ -421,6 +421,7 @@ class Configuring(suite.Case):
                 page = self.call("GET", f"{path}limit=1{after}")
                 found += page[key]
                 if not page["more"]:
+                    self.assertIsNone(page["after"])
                     return found
                 after = f"&after={page['after']}"
 

@@ -108,7 +108,8 @@ class Looking(RetryCase):
         page = self.read("list", "--limit", 2)
         self.assertEqual((len(page["tasks"]), page["more"], page["after"]), (2, True, second))
         page = self.read("list", "--limit", 2, "--after", second)
-        self.assertEqual(([one["id"] for one in page["tasks"]], page["more"]), ([third], False))
+        self.assertEqual(([one["id"] for one in page["tasks"]], page["more"], page["after"]),
+                         ([third], False, None))
         self.assertEqual(self.retry("list", "--scene", "none").stdout, "no task matches\n")
         self.assertEqual(self.retry("history").stdout, "no task in the history matches\n")
         text = self.retry("list").stdout

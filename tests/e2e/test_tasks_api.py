@@ -291,6 +291,9 @@ class Finding(TasksCase):
                 self.assertEqual(self.ids(query), wanted)
         page = self.get("/v1/tasks?limit=2")
         self.assertEqual((page["more"], page["after"]), (True, second))
+        for query in ("", "?bizNo=2", "?state=ended", "?scene=nothing"):
+            page = self.get(f"/v1/tasks{query}")
+            self.assertEqual((page["more"], page["after"]), (False, None), query)
         one = self.get("/v1/tasks?state=blocked")["tasks"][0]
         self.assertEqual((one["state"], one["failures"], one["reasonClass"], one["reason"],
                           one["nextAt"]), ("blocked", 6, "ours", 'no "key"', None))

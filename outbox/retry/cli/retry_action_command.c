@@ -141,8 +141,7 @@ static void end_list(struct task_list *task_list, const struct retry_page *page)
     struct buf *out = &task_list->out;
 
     if (task_list->json) {
-        buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
-                  task_list->rows > 0 ? "\n" : "", page->more ? "true" : "false", page->after);
+        task_text_page_end(out, task_list->rows > 0, page->more, page->after);
         return;
     }
     if (task_list->rows == 0)

@@ -153,8 +153,7 @@ static void end_output(struct audit_output *output, const struct audit_page *pag
     struct buf *out = &output->out;
 
     if (output->json)
-        buf_print(out, "%s],\n\"more\": %s,\n\"after\": %" PRId64 "}\n",
-                  output->rows > 0 ? "\n" : "", page->more ? "true" : "false", page->after);
+        task_text_page_end(out, output->rows > 0, page->more, page->after);
     else if (output->rows == 0)
         buf_text_put(out, "no action matches\n");
     else if (page->more)

@@ -260,6 +260,16 @@ static int put_whole_json(json_t *object, const struct retry_view *view)
            make_json_bytes(object, "step_result", view->step_result, view->step_result_len);
 }
 
+void task_text_page_end(struct buf *out, bool rows, bool more, int64_t after)
+{
+    buf_print(out, "%s],\n\"more\": %s,\n\"after\": ", rows ? "\n" : "", more ? "true" : "false");
+    if (more)
+        buf_i64(out, after);
+    else
+        buf_text_put(out, "null");
+    buf_text_put(out, "}\n");
+}
+
 void task_text_json(struct buf *out, const struct retry_view *view, bool whole)
 {
     json_t *object = json_pack(

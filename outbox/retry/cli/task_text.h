@@ -35,6 +35,9 @@ void task_text_attempt(struct buf *out, const struct retry_attempt_view *attempt
 /* Appends a JSON object and frees it. NULL: it could not be made, and *out is marked as failed. */
 void task_text_put_object(struct buf *out, struct json_t *object);
 
+/* Appends the end of a JSON page of rows: "more", and "after" for --after; null if none follow. */
+void task_text_page_end(struct buf *out, bool rows, bool more, int64_t after);
+
 /* Append a task or an attempt as a JSON object. whole: with the options, the parameters and the
  * result of the previous step. */
 void task_text_json(struct buf *out, const struct retry_view *view, bool whole);
