@@ -75,7 +75,7 @@ struct retry_job {
     const char *params_type;
     const char *traceparent; /* as the task was submitted with it; NULL: none */
     bool receiver_retries;   /* HEADER_NO_RETRY is left out */
-    int64_t attempt;         /* 1 for the first */
+    int64_t attempt;         /* 1 and the failed ones since the task was made or begun anew */
     int64_t step;
     const void *step_result; /* of the step before; NULL: none */
     size_t step_result_len;

@@ -535,6 +535,26 @@ class Deciding(RetryCase):
                                                                 ("edited", "headers")])
         self.assertIn("edited", self.retry("show", task).stdout)
 
+    def test_an_edit_keeps_the_idempotency_key_of_a_task(self):
+        """Without a key of its own, calls carry the hash of what the task did when it was made."""
+        sent = ("SELECT COALESCE(idempotency_key, LOWER(HEX(task_hash))) FROM retry_task "
+                "WHERE id = %s")
+        task = self.key_of("ik", BLOCKED, options='{"url": "http://x/"}')[0]
+        self.stack.sql("UPDATE retry_task SET idempotency_key = NULL WHERE id = %s", [task])
+        before = self.stack.sql(sent, [task])
+        for number in range(2):
+            self.retry("edit", task, "--params", "-", stdin=b"%d" % number)
+            self.assertEqual(self.stack.sql(sent, [task]), before)
+        self.retry("unpark", "ik")
+        self.assertEqual(self.stack.sql(sent, [task]), before)
+        named = self.task(options='{"url": "http://x/"}', idempotency_key="mine")
+        self.retry("edit", named, "--no-params")
+        self.assertEqual(self.stack.sql(sent, [named]), [("mine",)])
+        # A requeued task keeps the key, too.
+        self.retry("cancel", task)
+        again = self.read("requeue", task)["tasks"][0]["task"]
+        self.assertEqual(self.stack.sql(sent, [again]), before)
+
     def test_what_cannot_be_edited_says_why_and_stays(self):
         ended = self.task()
         self.end(ended)

@@ -519,6 +519,38 @@ static enum rc edit_task(struct action_run *action_run, const struct task_admin_
     return run_sql(action_run, NULL, err);
 }
 
+/* What an edit must know of the locked task. */
+struct edited_row {
+    int64_t epoch;
+    char task_hash[65]; /* before the edit; "": it has an idempotency key of its own */
+};
+
+static enum rc edited_on_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct edited_row *edited = ctx;
+
+    (void)err;
+    edited->epoch = db_column_i64(row, 0);
+    snprintf(edited->task_hash, sizeof(edited->task_hash), "%s",
+             row->columns[1] ? row->columns[1] : "");
+    return RC_OK;
+}
+
+/* A task without an idempotency key was sent with the hash of what it does. It keeps that hash as
+ * its key, so that a receiver that has done it once recognises it after the edit, too. A statement
+ * of its own: the edit before it has found another active task that does the same. */
+static enum rc keep_key(struct action_run *action_run, const struct edited_row *edited, int64_t id,
+                        struct err *err)
+{
+    if (!edited->task_hash[0])
+        return RC_OK;
+    buf_reset(&action_run->sql);
+    buf_text_put(&action_run->sql, "UPDATE retry_task SET idempotency_key = ");
+    put_text(action_run, edited->task_hash);
+    buf_print(&action_run->sql, " WHERE id = %" PRId64, id);
+    return run_sql(action_run, NULL, err);
+}
+
 /* The task's history shows who changed what. */
 static enum rc record_edit(struct action_run *action_run, const struct task_admin_edit *edit,
                            struct err *err)
@@ -538,7 +570,7 @@ static enum rc edit_locked_task(struct action_run *action_run, const struct task
                                 struct err *err)
 {
     struct task_admin_result *result = action_run->results;
-    int64_t epoch = 0;
+    struct edited_row edited = {0};
     enum rc rc =
         lock_tasks(action_run,
                    "SELECT id, state, HEX(order_hash) FROM retry_task FORCE INDEX (PRIMARY) "
@@ -552,13 +584,17 @@ static enum rc edit_locked_task(struct action_run *action_run, const struct task
     if (result->state == TASK_RUNNING || result->state == TASK_PARKED)
         return RC_OK;
     buf_reset(&action_run->sql);
-    buf_print(&action_run->sql, "SELECT epoch FROM retry_task WHERE id = %" PRId64 " FOR UPDATE",
+    buf_print(&action_run->sql,
+              "SELECT epoch, IF(idempotency_key IS NULL, LOWER(HEX(task_hash)), NULL) FROM "
+              "retry_task WHERE id = %" PRId64 " FOR UPDATE",
               edit->id);
-    rc = db_number(action_run->db, buf_text(&action_run->sql), &epoch, NULL, err);
-    if (rc == RC_OK && epoch != edit->epoch)
+    rc = db_query_buf(action_run->db, &action_run->sql, edited_on_row, &edited, err);
+    if (rc == RC_OK && edited.epoch != edit->epoch)
         return err_fail(err, RC_RETRY, 0, "task %" PRId64 " was changed meanwhile", edit->id);
     if (rc == RC_OK)
         rc = edit_task(action_run, edit, err);
+    if (rc == RC_OK)
+        rc = keep_key(action_run, &edited, edit->id, err);
     if (rc == RC_OK)
         rc = record_edit(action_run, edit, err);
     result->outcome = TASK_ADMIN_DID;

@@ -458,7 +458,8 @@ enum rc task_edit_mysql(struct db *db, const struct retry_handlers *handlers,
     enum rc rc = edit_task(&edit, result, err);
 
     if (rc == RC_REJECT && err->code == DB_DUPLICATE)
-        err_set(err, "another active task without an idempotency key does the same");
+        err_set(err, "another active task without an idempotency key does the same, or did so before it was "
+                     "edited");
     forget_task(&edit);
     buf_done(&edit.params);
     buf_done(&edit.options);
