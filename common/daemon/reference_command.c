@@ -145,8 +145,9 @@ static const struct event events[] = {
     {"result_refused", "error", "The database refuses to store an attempt's result.",
      "report it with `err`"},
     {"handler_unserved", "warn",
-     "No live process runs this handler; its tasks wait. Each minute `still_waiting what=handler`.",
-     "add it to `retry.handlers` of a process"},
+     "No live process runs this handler, or there is no such handler; its tasks wait. Each minute "
+     "`still_waiting what=handler`.",
+     "add it to `retry.handlers` of a process; cancel tasks of a handler that does not exist"},
     {"handler_served", "info", "No task waits for a handler that no process runs any more.", ""},
     {"group_opened", "info", "Tasks of the group run again.", ""},
     {"group_closed", "warn",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/retry.h"
 
+#include "common/nearest.h"
 #include "outbox/retry/handler.h"
 
 #include <ctype.h>
@@ -258,6 +259,21 @@ const struct retry_handler *retry_find_handler(const struct retry_handlers *hand
         if (strcmp(handlers->list[i]->name, name) == 0)
             return handlers->list[i];
     return NULL;
+}
+
+bool retry_handler_exists(const struct retry_handlers *handlers, const char *name, struct err *err)
+{
+    struct nearest nearest = {.typed = name};
+
+    if (!handlers || retry_find_handler(handlers, name))
+        return true;
+    for (size_t i = 0; i < handlers->count; i++)
+        nearest_offer(&nearest, handlers->list[i]->name);
+    err_set(err,
+            "there is no handler %.32s%s%s; `tallybox retry handlers` lists them. Cancel the task, "
+            "and insert it with another handler",
+            name, nearest.word ? ", did you mean " : "", nearest.word ? nearest.word : "");
+    return false;
 }
 
 /* A text that is no JSON object counts as empty: the retry role reports the one of a scene, and the

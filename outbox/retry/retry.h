@@ -303,6 +303,11 @@ enum rc retry_group_check(const struct retry_group *group, const struct retry_ha
 const struct retry_handler *retry_find_handler(const struct retry_handlers *handlers,
                                                const char *name);
 
+/* Returns whether there is a handler of this name. False: err says that there is none, and which
+ * one may be meant; its tasks wait, because no process can claim them. handlers NULL: any name is
+ * that of one. */
+bool retry_handler_exists(const struct retry_handlers *handlers, const char *name, struct err *err);
+
 /* err->code of retry_check() if the group exists and does not allow the task. */
 #define RETRY_NOT_ALLOWED 403
 

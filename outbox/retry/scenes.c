@@ -123,6 +123,9 @@ void groups_update_kind(const struct groups *groups, struct kind *kind)
     enum group_decision decision = decide_kind(groups, kind, &err);
 
     kind->group_shards = find_group_shards(groups, kind);
+    /* Nothing is refused: tasks of a handler that does not exist are not claimed. */
+    if (decision == GROUP_REFUSES && !kind->handler)
+        decision = GROUP_OPEN;
     if (decision == kind->group_decision)
         return;
     kind->group_decision = decision;

@@ -55,12 +55,18 @@ static void log_unserved(struct pool *pool, const struct pool_unserved *unserved
     const struct pool_unserved *before = &pool->unserved;
     bool is_same = strcmp(before->handler, unserved->handler) == 0 &&
                    strcmp(before->scene, unserved->scene) == 0;
+    struct err err = {0};
 
     if (before->age_ms > 0 && unserved->age_ms == 0)
         log_event(LOG_INFO, "handler_served",
                   "handler=%s scene=%s text=\"no task waits for a handler that no process runs\"",
                   before->handler, before->scene);
-    if (unserved->age_ms > 0 && !is_same)
+    if (unserved->age_ms == 0 || is_same)
+        return;
+    if (!retry_handler_exists(pool->handlers, unserved->handler, &err))
+        log_error(LOG_WARN, "handler_unserved", &err, "handler=%s scene=%s age_ms=%" PRId64,
+                  unserved->handler, unserved->scene, unserved->age_ms);
+    else
         log_event(LOG_WARN, "handler_unserved",
                   "handler=%s scene=%s age_ms=%" PRId64
                   " text=\"no live process runs it: its tasks wait\" hint=retry.handlers",

@@ -283,13 +283,29 @@ static enum rc put_attempt(void *ctx, const struct retry_attempt_view *attempt, 
     return RC_OK;
 }
 
-/* Appends why a waiting task does not begin although it may be due: its group, or a paused scene.
- */
+/* Finds why a waiting task does not begin although it may be due: there is no such handler, its
+ * group, or a paused scene. */
+static void explain_wait(const struct task_intake *intake, const struct output *output,
+                         const struct retry_group *group, const struct retry_room *room,
+                         struct err *why)
+{
+    const struct retry_scene_name scene = {output->scene, room->configured};
+
+    if (!retry_handler_exists(intake->config.handlers, output->handler, why))
+        return;
+    if (retry_group_decide(group, output->group, output->origin, &scene, output->handler, why) !=
+        GROUP_OPEN)
+        return;
+    if (room->paused)
+        err_set(why, "scene %s is paused", output->scene);
+    else if (output->waits_for_client)
+        err_set(why, "group %s had no live client when the task was due", output->group);
+}
+
 static enum rc put_waits_for(struct task_intake *intake, const struct output *output,
                              struct err *err)
 {
     const struct task_store *store = intake->config.store;
-    struct retry_scene_name scene = {.name = output->scene};
     struct retry_group group;
     struct retry_room room;
     struct buf options = {0};
@@ -304,15 +320,8 @@ static enum rc put_waits_for(struct task_intake *intake, const struct output *ou
         rc = store->group(store->ctx, output->group, &group, &found, err);
     if (rc != RC_OK)
         return rc;
-    if (output->waits) {
-        scene.configured = room.configured;
-        if (retry_group_decide(found ? &group : NULL, output->group, output->origin, &scene,
-                               output->handler, &why) == GROUP_OPEN &&
-            room.paused)
-            err_set(&why, "scene %s is paused", output->scene);
-        else if (!why.text[0] && output->waits_for_client)
-            err_set(&why, "group %s had no live client when the task was due", output->group);
-    }
+    if (output->waits)
+        explain_wait(intake, output, found ? &group : NULL, &room, &why);
     buf_text_put(output->body, ",\"waitsFor\":");
     if (why.text[0])
         json_text_put(output->body, why.text);

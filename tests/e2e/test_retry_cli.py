@@ -186,8 +186,8 @@ class Looking(RetryCase):
         task = self.task(handler="htp", ordering_key="k")
         for words in (["list"], ["show", task]):
             text = self.retry(*words).stdout
-            self.assertIn("no task of the handler htp runs", text)
-            self.assertIn("did you mean http", text)
+            self.assertIn("no task of the handler htp runs: there is no handler htp, did you mean "
+                          "http; `tallybox retry handlers` lists them", text)
         self.assertIn("wait for the handler htp", self.stack.tallybox("status").stdout)
         self.task()
         self.assertNotIn("handler http", self.retry("list", "--handler", "http").stdout)

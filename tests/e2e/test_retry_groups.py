@@ -395,6 +395,8 @@ class Submitting(GroupCase):
         self.assertEqual(waits_for(), "scene sms is paused")
         self.command("resume", "sms", "--group", "shop", "--wait", "0")
         self.assertIsNone(waits_for())
+        self.stack.sql("UPDATE retry_task SET handler = 'htp'")
+        self.assertIn("there is no handler htp, did you mean http", waits_for())
 
     def test_the_tasks_of_a_role_are_not_shown_to_clients(self):
         self.stack.sql("INSERT INTO retry_task (id, task_group, scene, handler, origin, params) "

@@ -280,6 +280,16 @@ class Handlers(RetryCase):
         suite.wait_for("readiness to be well", lambda: first.admin("/readyz").status == 200, 60)
         self.assertEqual(first.metric("tallybox_retry_unknown_handler_tasks"), 0)
 
+    def test_a_handler_that_does_not_exist_is_named(self):
+        """Its task is not refused by its group, because no process claims it."""
+        self.stack.sql("INSERT INTO retry_task (scene, handler, params) VALUES ('work', 'exce', '')")
+        role = self.retry("exec")
+        suite.wait_for("the log to name it", lambda: "event=handler_unserved handler=exce "
+                       in role.log_text(), 60)
+        self.assertIn("there is no handler exce, did you mean exec", role.log_text())
+        self.assertNotIn("group_refuses", role.log_text())
+        self.assertEqual(self.stack.sql("SELECT state, attempts FROM retry_task"), [(0, 0)])
+
     def test_a_rate_is_kept_by_processes_with_different_handlers(self):
         self.stack.sql("DELETE FROM retry_scene")
         self.scene("work", wait="fixed 200ms", attempts=0, rate="10/s burst 10")

@@ -214,6 +214,24 @@ static void every_effect_must_be_allowed(void **state)
     assert_string_equal(err.text, "group shop does not allow the handler http");
 }
 
+static void a_handler_that_does_not_exist_is_reported_with_the_nearest_one(void **state)
+{
+    static const struct retry_handler http = {.name = "http"};
+    static const struct retry_handler exec = {.name = "exec"};
+    static const struct retry_handler *const list[] = {&http, &exec};
+    const struct retry_handlers all = {.list = list, .count = 2};
+    struct err err = {0};
+
+    (void)state;
+    assert_true(retry_handler_exists(&all, "exec", &err));
+    assert_true(retry_handler_exists(NULL, "htp", &err));
+    assert_string_equal(err.text, "");
+    assert_false(retry_handler_exists(&all, "htp", &err));
+    assert_non_null(strstr(err.text, "there is no handler htp, did you mean http; "));
+    assert_false(retry_handler_exists(&all, "wholly-other", &err));
+    assert_non_null(strstr(err.text, "there is no handler wholly-other; "));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +244,7 @@ int main(void)
         cmocka_unit_test(a_group_names_the_policy_of_scenes_without_a_row),
         cmocka_unit_test(a_role_runs_its_own_tasks_unless_its_group_is_disabled),
         cmocka_unit_test(every_effect_must_be_allowed),
+        cmocka_unit_test(a_handler_that_does_not_exist_is_reported_with_the_nearest_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

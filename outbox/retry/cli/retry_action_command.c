@@ -2,7 +2,6 @@
 #include "outbox/retry/cli/retry_action_command.h"
 
 #include "common/db/db.h"
-#include "common/nearest.h"
 #include "common/options.h"
 #include "common/os.h"
 #include "outbox/retry/cli/retry_audit_command.h"
@@ -74,19 +73,15 @@ static void add_kind(struct task_list *task_list, const struct retry_view *view)
 static bool explain_unknown_handler(const struct retry_handlers *handlers, const char *name,
                                     struct buf *out)
 {
-    struct nearest nearest = {.typed = name};
+    struct err why = {0};
 
-    for (size_t i = 0; i < handlers->count; i++) {
-        if (strcmp(handlers->list[i]->name, name) == 0)
-            return false;
-        nearest_offer(&nearest, handlers->list[i]->name);
-    }
+    if (retry_handler_exists(handlers, name, &why))
+        return false;
     buf_text_put(out, "no task of the handler ");
     task_text_line(out, name);
-    buf_print(out,
-              " runs: there is no such handler%s%s; `tallybox retry handlers` lists them. "
-              "Cancel these tasks, and insert them with another handler\n",
-              nearest.word ? ", did you mean " : "", nearest.word ? nearest.word : "");
+    buf_text_put(out, " runs: ");
+    task_text_line(out, why.text);
+    buf_char(out, '\n');
     return true;
 }
 
