@@ -524,6 +524,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     serve->env = *env;
     serve->handlers = *env->handlers;
     serve->handlers.settings = env->settings;
+    serve->handlers.http_hosts = env->settings->retry.http_hosts;
     serve->shard_count = (size_t)env->settings->api.committers;
     serve->has_votes = serve_has_votes(env->settings);
     serve->lists = serve->has_votes && strcmp(env->settings->api.lists, "on") == 0;

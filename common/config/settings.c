@@ -293,7 +293,8 @@ const struct setting settings_table[] = {
      "another one takes the shard."},
     {ENTRY(retry, http_hosts, SETTING_HOSTS), "", 0, 0, NULL,
      "Hosts that the handler http may call, separated by commas: name, name:port or *.suffix; "
-     "without a port, the default port of the scheme; empty: none."},
+     "without a port, the default port of the scheme; empty: none. serve refuses tasks and "
+     "clients with other hosts."},
     {NUMBER(retry, clients_max), "64", 1, 1024, NULL,
      "Most clients of a group, live and expired; serve refuses the beat of a further one."},
     {TEXT(retry, http_ca), "", 0, 0, NULL,

@@ -89,7 +89,7 @@ static const struct retry_handler *const handlers[] = {&noop};
 int main(int argc, char **argv)
 {
     const struct role *const role = &retry_role;
-    const struct retry_handlers noop_alone = {handlers, 1, NULL, NULL};
+    const struct retry_handlers noop_alone = {handlers, 1, NULL, NULL, NULL};
     const struct role_process process = {role->name,  role->about, &role, 1,   schema_gate,
                                          &noop_alone, NULL,        0,     NULL};
 

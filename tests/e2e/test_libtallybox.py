@@ -352,7 +352,7 @@ class Report(Programs):
     programs = ("report",)
     seconds = 70
     # The smallest body: a batch of 100 tasks is too large for it.
-    settings = {"api.tasks": "on", "api.body_bytes_max": 4096}
+    settings = {"api.tasks": "on", "api.body_bytes_max": 4096, "retry.http_hosts": "127.0.0.1:9"}
     webhook = "http://127.0.0.1:9/hook"
 
     @classmethod

@@ -37,7 +37,8 @@ class Operating(suite.Case):
         tokens.write_text(f"{OPERATOR} operate\n{TASKS} tasks:default\n")
         tokens.chmod(0o600)
         grant_operating(cls.stack)
-        cls.sets = {"api.tasks": "on", "api.operate": "on", "api.token_file": tokens}
+        cls.sets = {"api.tasks": "on", "api.operate": "on", "api.token_file": tokens,
+                    "retry.http_hosts": "billing.example.org"}
         cls.serve = cls.stack.role("serve", sets=cls.sets)
         cls.name = "token:" + hashlib.sha256(OPERATOR.encode()).hexdigest()[:8]
 
@@ -256,7 +257,8 @@ class Configuring(suite.Case):
         tokens.write_text(f"{OPERATOR} operate\n{TASKS} tasks:default\n")
         tokens.chmod(0o600)
         grant_operating(cls.stack)
-        cls.sets = {"api.tasks": "on", "api.operate": "on", "api.token_file": tokens}
+        cls.sets = {"api.tasks": "on", "api.operate": "on", "api.token_file": tokens,
+                    "retry.http_hosts": "billing.example.org"}
         cls.serve = cls.stack.role("serve", sets=cls.sets)
         cls.name = "token:" + hashlib.sha256(OPERATOR.encode()).hexdigest()[:8]
 

@@ -316,7 +316,8 @@ class Submitting(GroupCase):
         tokens = cls.stack.folder / "tokens"
         tokens.write_text(f"{TOKEN} tasks:shop tasks:outbox tasks:none tasks:{cls.stack.group}\n")
         tokens.chmod(0o600)
-        cls.serve = cls.stack.role("serve", sets={"api.tasks": "on", "api.token_file": tokens})
+        cls.serve = cls.stack.role("serve", sets={
+            "api.tasks": "on", "api.token_file": tokens, "retry.http_hosts": "shop.example.org"})
 
     def post(self, **task):
         answer = self.serve.call("POST", "/v1/tasks", {"group": "shop", "scene": "mail", **task},

@@ -30,7 +30,7 @@ class TasksCase(suite.Case):
         cls.tokens = cls.stack.folder / "tokens"
         cls.tokens.write_text(f"{TOKEN} tasks:default tasks:shop\n{MAIL} tasks:mail\n{VOTES}\n")
         cls.tokens.chmod(0o600)
-        cls.on = {"api.tasks": "on", "api.token_file": cls.tokens}
+        cls.on = {"api.tasks": "on", "api.token_file": cls.tokens, "retry.http_hosts": "h"}
         cls.serve = cls.stack.role("serve", sets=cls.on)
         for group in ("shop", "mail"):
             cls.stack.tallybox("retry", "group", "set", group, "--handlers", "kafka", "--topics", "*")
@@ -198,6 +198,24 @@ class Submitting(TasksCase):
         items = json.loads(self.post([{**GOOD, "options": {"topik": "x"}}, GOOD], 200).body)
         self.assertEqual(items[0]["error"]["code"], "refused")
         self.assertEqual((items[0]["error"]["at"], items[1]["existed"]), ("/0", False))
+
+    def test_a_host_that_may_not_be_called_is_refused(self):
+        task = {"scene": "mail", "handler": "http", "params": 1}
+        for host, status in (("h", 201), ("h:80", 200), ("other", 422), ("h:81", 422)):
+            answer = self.post({**task, "idempotencyKey": "one",
+                                "options": {"url": f"http://{host}/"}}, status)
+        self.assertIn('the host \\"h\\" with port 81 is not in retry.http_hosts of this server',
+                      answer.body.decode())
+        steps = [{"handler": "http", "options": {"url": "http://other/"}}]
+        answer = self.post({"scene": "mail", "handler": "steps", "options": {"steps": steps}}, 422)
+        self.assertIn("retry.http_hosts", answer.body.decode())
+        serve = self.start("serve", sets={**self.on, "retry.http_hosts": ""})
+        answer = serve.call("POST", "/v1/tasks", json.dumps(
+            {**task, "options": {"url": "http://h/"}}).encode(), {**BEARER, **JSON})
+        self.assertEqual(answer.status, 422, answer.body)
+        # A scene's options are of no task: the first task is refused.
+        self.stack.tallybox("retry", "scene", "set", "far", "--options", '{"url": "http://far/"}')
+        self.assertIn("far", self.post({**task, "scene": "far"}, 422).body.decode())
 
     def test_a_record_above_the_relays_limit_is_refused(self):
         serve = self.start("serve", sets={**self.on, "relay.row_bytes_max": 2000})

@@ -377,7 +377,7 @@ void host_start(size_t number)
         .on_lease = count_claim,
         .on_update = note_update,
     };
-    host->handlers = (struct retry_handlers){handler_list, 2, host->opened, NULL};
+    host->handlers = (struct retry_handlers){handler_list, 2, host->opened, NULL, NULL};
     host->opened[0] = host->lacks_test ? NULL : host;
     host->opened[1] = host->runs_other ? host : NULL;
     rc = pool_init(&host->pool, &host->settings, &host->handlers, NULL);

@@ -343,6 +343,24 @@ static void options_that_make_no_call_are_refused(void **state)
     assert_int_equal(retry_http_handler.check(NULL, &fixture->job, &err), RC_OK);
 }
 
+static void a_host_that_is_not_listed_is_refused_before_an_attempt(void **state)
+{
+    struct fixture *fixture = *state;
+    struct retry_handlers all = {.http_hosts = "*.example.org,other:81"};
+    struct err err = {0};
+
+    fixture->job.options = "{\"urls\": [\"https://a.example.org/\", \"http://other:81/\"]}";
+    assert_int_equal(retry_http_handler.check(&all, &fixture->job, &err), RC_OK);
+    fixture->job.options = "{\"urls\": [\"https://a.example.org/\", \"http://other/\"]}";
+    assert_int_equal(retry_http_handler.check(&all, &fixture->job, &err), RC_REJECT);
+    assert_string_equal(err.text, "the host \"other\" with port 80 is not in retry.http_hosts of "
+                                  "this server");
+    all.http_hosts = "";
+    assert_int_equal(retry_http_handler.check(&all, &fixture->job, &err), RC_REJECT);
+    all.http_hosts = NULL;
+    assert_int_equal(retry_http_handler.check(&all, &fixture->job, &err), RC_OK);
+}
+
 static void its_destination_is_the_origin(void **state)
 {
     struct fixture *fixture = *state;
@@ -582,6 +600,7 @@ int main(void)
         TEST(a_proxy_of_the_environment_is_not_used),
         TEST(only_listed_hosts_are_called),
         TEST(options_that_make_no_call_are_refused),
+        TEST(a_host_that_is_not_listed_is_refused_before_an_attempt),
         TEST(its_destination_is_the_origin),
         TEST(every_transport_failure_is_retried),
         TEST(a_call_ends_before_its_lease_and_when_it_is_lost),

@@ -263,7 +263,7 @@ static void work(void)
     static const struct retry_handler handler = {.name = "test", .run = handler_run};
     static const struct retry_handler *const list[] = {&handler};
     void *opened[] = {&done};
-    const struct retry_handlers all = {list, 1, opened, NULL};
+    const struct retry_handlers all = {list, 1, opened, NULL, NULL};
     /* No scene has a deadline. */
     const struct retry_store store = {.look = store_look,
                                       .scenes = store_scenes,

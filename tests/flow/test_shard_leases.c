@@ -21,7 +21,7 @@ static const struct retry_handler *const handlers_listed[HANDLERS] = {
     &handler_list[0], &handler_list[1], &handler_list[2]};
 static void *opened[HANDLERS] = {&opened[0], NULL, &opened[2]};
 
-static const struct retry_handlers handlers = {handlers_listed, HANDLERS, opened, NULL};
+static const struct retry_handlers handlers = {handlers_listed, HANDLERS, opened, NULL, NULL};
 static struct settings settings;
 static struct pool pool;
 static struct shard_leases leases;

@@ -45,7 +45,7 @@ static const struct retry_handler *const handlers[] = {&mail, &fax, &sick};
 static enum rc list_open(struct handler_list *list, size_t count, const char *names,
                          struct err *err)
 {
-    const struct retry_handlers table = {handlers, count, NULL, NULL};
+    const struct retry_handlers table = {handlers, count, NULL, NULL, NULL};
     const struct retry_handler_env env = {.settings = &settings};
 
     opened = 0;

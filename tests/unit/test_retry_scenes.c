@@ -16,7 +16,7 @@
 static const struct retry_handler handler = {.name = "test"};
 static const struct retry_handler *const list[] = {&handler};
 static void *opened[] = {&opened};
-static const struct retry_handlers handlers = {list, 1, opened, NULL};
+static const struct retry_handlers handlers = {list, 1, opened, NULL, NULL};
 static struct pool pool;
 static struct groups groups;
 static struct scenes scenes;

@@ -378,15 +378,31 @@ static enum rc check_type(const struct retry_job *job, struct err *err)
     return err_fail(err, RC_REJECT, 0, "the type of the params is not one line");
 }
 
+/* All of them, or the same task would work now and fail then. process: "this process". */
+static enum rc check_hosts(const struct http_options *options, const char *hosts,
+                           const char *process, struct err *err)
+{
+    for (size_t i = 0; i < options->url_count; i++) {
+        const struct http_url *url = &options->urls[i];
+
+        if (!http_url_is_allowed(url, hosts))
+            return err_fail(err, RC_REJECT, 0,
+                            "the host \"%.*s\" with port %d is not in retry.http_hosts of %s",
+                            (int)url->host_len, url->host, url->port, process);
+    }
+    return RC_OK;
+}
+
 static enum rc http_check(const struct retry_handlers *all, const struct retry_job *job,
                           struct err *err)
 {
     struct http_options options;
     enum rc rc = http_options_read(&options, job->options, err);
 
-    (void)all;
     if (rc == RC_OK)
         rc = check_type(job, err);
+    if (rc == RC_OK && all && all->http_hosts)
+        rc = check_hosts(&options, all->http_hosts, "this server", err);
     http_options_done(&options);
     return rc;
 }
@@ -706,22 +722,16 @@ static void call_endpoint(struct http *http, size_t worker, const struct retry_j
     buf_done(&texts);
 }
 
-/* All of them, or the same task would work now and fail then. */
 static bool check_may_call(struct http *http, const struct http_options *options,
                            struct attempt_result *attempt)
 {
-    for (size_t i = 0; i < options->url_count; i++) {
-        const struct http_url *url = &options->urls[i];
+    struct err err = {0};
 
-        if (http_url_is_allowed(url, http->settings->retry.http_hosts))
-            continue;
-        attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS,
-                     "the host \"%.*s\" with port %d is not in retry.http_hosts of this process",
-                     (int)url->host_len, url->host, url->port);
-        condition_fail(&http->hosts_listed, os_now_ms(), &attempt->err);
-        return false;
-    }
-    return true;
+    if (check_hosts(options, http->settings->retry.http_hosts, "this process", &err) == RC_OK)
+        return true;
+    attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_OURS, "%s", err.text);
+    condition_fail(&http->hosts_listed, os_now_ms(), &attempt->err);
+    return false;
 }
 
 static void http_run(void *handler, size_t worker, const struct retry_job *job,
