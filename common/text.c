@@ -2,6 +2,7 @@
 #include "common/text.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #define UTF8_BYTES_MAX 4 /* of one code point */
@@ -205,6 +206,35 @@ bool list_has(const char *list, const char *word)
         if (len > 0 && other_len == len && memcmp(other, word, len) == 0)
             return true;
     return false;
+}
+
+#define MORE "..."
+
+void text_list_add(char *list, size_t size, const char *word)
+{
+    size_t len = strlen(list);
+    const char *comma = len > 0 ? ", " : "";
+
+    if (len >= strlen(MORE) && strcmp(list + len - strlen(MORE), MORE) == 0)
+        return;
+    if (len + strlen(comma) + strlen(word) + sizeof(", " MORE) <= size)
+        snprintf(list + len, size - len, "%s%s", comma, word);
+    else
+        snprintf(list + len, size - len, "%s%s", comma, MORE);
+}
+
+void text_cut(char *text, size_t size, size_t len)
+{
+    size_t at;
+
+    if (len < size || size <= sizeof(" " MORE))
+        return;
+    for (at = size - sizeof(" " MORE); at > 0 && text[at] != ' ';)
+        at--;
+    if (at > 0)
+        snprintf(text + at, size - at, " " MORE);
+    else /* one long word */
+        snprintf(text + size - sizeof(MORE), sizeof(MORE), MORE);
 }
 
 size_t list_count(const char *list)

@@ -45,6 +45,14 @@ const char *list_next(const char **rest, char separator, size_t *len);
 bool list_has(const char *list, const char *word);
 size_t list_count(const char *list);
 
+/* Appends a word to a list for people, as "a, b", in a room of size bytes, which holds the list so
+ * far or "". Words for which there is no room become ", ..." at the end. */
+void text_list_add(char *list, size_t size, const char *word);
+
+/* Cuts a text of more than size - 1 bytes, of which the room has the first size - 1, behind a word
+ * and ends it with "...". len: the length of the whole text. */
+void text_cut(char *text, size_t size, size_t len);
+
 /* Appends text as a JSON string; bytes that are not UTF-8 become '?'. */
 void json_text_put(struct buf *out, const char *text);
 

@@ -2,6 +2,7 @@
 #include "producer/lane_watch.h"
 
 #include "common/log.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,9 +41,8 @@ static void check_number(struct lane_watch *watch, const struct lanes *lanes, in
 
 static void check_relays(struct lane_watch *watch, const bool *served, int64_t now_ms)
 {
-    char text[sizeof(((struct err *)0)->text)] = "";
+    char lanes[280] = "";
     struct err err;
-    size_t len = 0;
 
     for (int64_t i = 0; i < watch->lane_count && i < LANES_MAX; i++) {
         char name[OUTBOX_LANE_NAME_SIZE];
@@ -56,15 +56,16 @@ static void check_relays(struct lane_watch *watch, const bool *served, int64_t n
         if (now_ms - watch->since_ms[i] < watch->grace_ms)
             continue;
         outbox_lane_name(name, (size_t)i);
-        if (len < sizeof(text) - 100)
-            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
-                                    len > 0 ? ", " : "no live relay serves ", name);
+        text_list_add(lanes, sizeof(lanes), name);
     }
-    if (len == 0) {
+    if (!lanes[0]) {
         condition_ok(&watch->unserved, now_ms);
         return;
     }
-    err_set(&err, "%s: votes written there wait; start a relay, or add to relay.lanes", text);
+    err_set(&err,
+            "no live relay serves %s: votes written there wait; start a relay, or add to "
+            "relay.lanes",
+            lanes);
     condition_fail(&watch->unserved, now_ms, &err);
 }
 

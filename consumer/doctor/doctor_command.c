@@ -87,7 +87,6 @@ struct mistakes {
 
 static void add_mistake(struct mistakes *mistakes, const struct role *role, const struct err *err)
 {
-    char *roles;
     size_t at = 0;
 
     while (at < mistakes->count && strcmp(mistakes->errors[at].text, err->text) != 0)
@@ -96,9 +95,7 @@ static void add_mistake(struct mistakes *mistakes, const struct role *role, cons
         return;
     if (at == mistakes->count)
         mistakes->errors[mistakes->count++] = *err;
-    roles = mistakes->roles[at];
-    snprintf(roles + strlen(roles), sizeof(mistakes->roles[at]) - strlen(roles), "%s%s",
-             roles[0] ? ", " : "", role->name);
+    text_list_add(mistakes->roles[at], sizeof(mistakes->roles[at]), role->name);
 }
 
 /* If a role listens at an address of another machine, nothing can be said about the address here:

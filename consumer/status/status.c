@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/status/status.h"
 
+#include "common/text.h"
 #include "common/utc.h"
 #include "consumer/singleton_lease.h"
 #include "outbox/outbox.h"
@@ -346,17 +347,17 @@ static void check_dead(struct problems *problems)
 {
     const struct status *status = problems->status;
     char classes[256] = "";
-    size_t len = 0;
     int64_t records = 0;
 
     check_fault(problems, "dead records", &status->dead_fault);
     for (size_t i = 0; i < status->class_count; i++) {
         const struct status_class *one = &status->classes[i];
 
+        char class[128];
+
         records += one->records;
-        if (len < sizeof(classes))
-            len += (size_t)snprintf(classes + len, sizeof(classes) - len, "%s%s %" PRId64,
-                                    i > 0 ? ", " : "", one->name, one->records);
+        snprintf(class, sizeof(class), "%s %" PRId64, one->name, one->records);
+        text_list_add(classes, sizeof(classes), class);
     }
     if (records > 0)
         add_problem(problems, "dead records: %" PRId64 " (%s): tallybox dead list", records,

@@ -693,9 +693,6 @@ static void note_missing(void *ctx, const char *table, bool is_whole, bool is_mi
                          const char *text)
 {
     struct search *search = ctx;
-    char *missing = search->schema->missing;
-    size_t size = sizeof(search->schema->missing);
-    size_t len = strlen(missing);
     struct err err = {0};
 
     (void)text;
@@ -707,10 +704,7 @@ static void note_missing(void *ctx, const char *table, bool is_whole, bool is_mi
     if (db_query_buf(search->side->db, &search->side->sql, NULL, NULL, &err) == RC_OK ||
         err.code != DB_NO_SUCH_TABLE)
         return;
-    if (len + strlen(table) + 2 * sizeof(", ...") < size)
-        snprintf(missing + len, size - len, "%s%s", len > 0 ? ", " : "", table);
-    else if (strcmp(missing + len - 3, "...") != 0)
-        snprintf(missing + len, size - len, ", ...");
+    text_list_add(search->schema->missing, sizeof(search->schema->missing), table);
 }
 
 /* The parts read some of the tables only. A server that does not answer now answered them. */

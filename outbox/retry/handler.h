@@ -129,8 +129,8 @@ struct retry_handlers {
     size_t count;
     void **opened; /* the results of open(); NULL: the handler does not run here. Only for run() */
     const struct settings *settings; /* for check(); NULL: it judges nothing by them */
-    const char *http_hosts; /* for check(): the hosts that tasks may call, in the form of
-                               retry.http_hosts; NULL: it does not judge them */
+    const char *http_hosts;          /* for check(): the hosts that tasks may call, in the form of
+                                        retry.http_hosts; NULL: it does not judge them */
 };
 
 /* What a handler may use until close(). */

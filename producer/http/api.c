@@ -21,11 +21,11 @@ struct api {
 static void answer_no_path(struct http_request *http)
 {
     struct request_fault fault;
-    char paths[384];
+    char paths[128];
 
     api_routes_list(paths, sizeof(paths));
-    request_fault_set(&fault, REQUEST_FAULT_NOT_FOUND, "there is no such path; the API has %s",
-                      paths);
+    request_fault_set(&fault, REQUEST_FAULT_NOT_FOUND,
+                      "there is no such path; docs/openapi.yaml has them all: %s", paths);
     api_answer_fault(http, &fault, 0);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "producer/http/api_routes.h"
 
+#include "common/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -554,13 +556,6 @@ static bool match_path(const char *pattern, const char *path, struct api_match *
     return true;
 }
 
-static void add_word(char *text, size_t size, const char *word)
-{
-    size_t len = strlen(text);
-
-    snprintf(text + len, size - len, "%s%s", len > 0 ? ", " : "", word);
-}
-
 void api_routes_match(struct api_match *match, const char *method, const char *path)
 {
     *match = (struct api_match){0};
@@ -570,12 +565,12 @@ void api_routes_match(struct api_match *match, const char *method, const char *p
 
         if (!match_path(route->path, path, match))
             continue;
-        add_word(match->allow, sizeof(match->allow), reads ? "GET, HEAD" : route->method);
+        text_list_add(match->allow, sizeof(match->allow), reads ? "GET, HEAD" : route->method);
         if (strcmp(method, route->method) == 0 || (reads && strcmp(method, "HEAD") == 0))
             match->route = route;
     }
     if (match->allow[0])
-        add_word(match->allow, sizeof(match->allow), "OPTIONS");
+        text_list_add(match->allow, sizeof(match->allow), "OPTIONS");
 }
 
 void api_routes_list(char *text, size_t size)
@@ -583,5 +578,5 @@ void api_routes_list(char *text, size_t size)
     text[0] = '\0';
     for (size_t i = 0; i < api_route_count; i++)
         if (i == 0 || strcmp(api_routes[i].path, api_routes[i - 1].path) != 0)
-            add_word(text, size, api_routes[i].path);
+            text_list_add(text, size, api_routes[i].path);
 }

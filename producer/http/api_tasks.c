@@ -271,6 +271,38 @@ static void limit_groups(const struct api_config *config, struct task_call *call
     filter->group_count = call->scopes.group_count;
 }
 
+/* What the query parameters may be. */
+static const struct {
+    const char *name;
+    const char *may_be;
+} filter_words[] = {
+    {"state",
+     "active, ended, waiting, running, queued, blocked, parked, done, exhausted or cancelled"},
+    {"group", "a name of 1 to 64 letters, digits and _.:-"},
+    {"scene", "a name of 1 to 64 letters, digits and _.:-"},
+    {"handler", "a name of 1 to 32 letters, digits and _.:-"},
+    {"bizNo", "a text of 1 to 64 characters"},
+    {"bizNoPrefix", "a text of 1 to 64 characters"},
+    {"reasonClass", "transient, refused or ours"},
+    {"since", "a time in ms since 1970"},
+    {"until", "a time in ms since 1970"},
+    {"limit", "a number from 1 to 200"},
+    {"after", "the id of a task"},
+};
+
+static void answer_bad_filter(struct http_request *http, const char *bad)
+{
+    struct request_fault fault;
+    const char *may_be = "";
+
+    for (size_t i = 0; i < sizeof(filter_words) / sizeof(filter_words[0]); i++)
+        if (strcmp(filter_words[i].name, bad) == 0)
+            may_be = filter_words[i].may_be;
+    request_fault_set(&fault, REQUEST_FAULT_OUT_OF_RANGE, "%s is %s", bad, may_be);
+    request_fault_at(&fault, bad);
+    api_answer_fault(http, &fault, 0);
+}
+
 /* The name of the query parameter that is bad, or NULL. */
 static const char *read_filter(struct task_call *call, const char *const *parameters)
 {
@@ -318,12 +350,7 @@ void api_get_tasks(const struct api_config *config, const struct api_call *api_c
     limit_groups(config, call);
     bad = read_filter(call, api_call->parameters);
     if (bad) {
-        api_answer_bad(http, REQUEST_FAULT_OUT_OF_RANGE, bad,
-                       "state is active, ended, waiting, running, queued, blocked, parked, done, "
-                       "exhausted or cancelled; group, scene and handler are names, bizNo and "
-                       "bizNoPrefix have 1 to 64 characters, reasonClass is transient, refused "
-                       "or ours, since and until are ms since 1970, limit is 1 to 200, after an "
-                       "id");
+        answer_bad_filter(http, bad);
     } else if (api_call->parameters[API_GROUP] && !is_operator(config, call) &&
                !http_scopes_have_group(&call->scopes, call->group)) {
         request_fault_set(&fault, REQUEST_FAULT_NO_SCOPE, "this token lacks the scope tasks:%.64s",

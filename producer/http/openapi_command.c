@@ -19,8 +19,9 @@
     "{type: string, minLength: 1, maxLength: " size ", pattern: \"^[A-Za-z0-9_.:-]+$\"}"
 #define MAYBE_TEXT "{type: [string, \"null\"]}"
 #define MAYBE_NUMBER "{type: [integer, \"null\"], format: int64}"
-#define PAGE_AFTER                                                                                  \
-    "{type: [integer, \"null\"], format: int64, minimum: 1, description: By which the next page is " \
+#define PAGE_AFTER                                                                                \
+    "{type: [integer, \"null\"], format: int64, minimum: 1, description: By which the next page " \
+    "is "                                                                                         \
     "asked for; null if there is none.}"
 
 static const char schemas_text[] =

@@ -75,13 +75,15 @@ void request_fault_set(struct request_fault *fault, enum request_fault_code code
                        const char *format, ...)
 {
     va_list args;
+    int len;
 
     fault->code = code;
     fault->status = 0;
     fault->has_at = false;
     va_start(args, format);
-    vsnprintf(fault->message, sizeof(fault->message), format, args);
+    len = vsnprintf(fault->message, sizeof(fault->message), format, args);
     va_end(args);
+    text_cut(fault->message, sizeof(fault->message), len > 0 ? (size_t)len : 0);
     utf8_clean(fault->message);
 }
 

@@ -57,8 +57,8 @@ const char *request_fault_name(enum request_fault_code code);
 int request_fault_status(enum request_fault_code code);
 const char *request_fault_about(enum request_fault_code code);
 
-/* Sets code and message, without a place. The message becomes one line of UTF-8; it is cut where it
- * is too long. */
+/* Sets code and message, without a place. The message becomes one line of UTF-8; if it is too long
+ * it is cut behind a word and ends with "...". */
 void request_fault_set(struct request_fault *fault, enum request_fault_code code,
                        const char *format, ...) __attribute__((format(printf, 3, 4)));
 

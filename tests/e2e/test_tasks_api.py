@@ -363,6 +363,16 @@ class Finding(TasksCase):
             with self.subTest(query=query[:40]):
                 error = self.get(f"/v1/tasks?{query}", 400)["error"]
                 self.assertEqual((error["code"], error["at"]), ("out_of_range", at))
+                self.assertTrue(error["message"].startswith(f"{at} is "), error["message"])
+        self.assertEqual(self.get("/v1/tasks?state=dead", 400)["error"]["message"],
+                         "state is active, ended, waiting, running, queued, blocked, parked, done, "
+                         "exhausted or cancelled")
+        # The list of paths is cut behind one of them.
+        message = self.get("/v1/task", 404)["error"]["message"]
+        self.assertRegex(message, r"/v1/votes, (/v1/[^ ]+, )+\.\.\.$")
+        page = (suite.ROOT / "docs" / "openapi.yaml").read_text()
+        for path in message.split(": ", 1)[1].split(", ")[:-1]:
+            self.assertIn(f"\n  {path}:", page)
         self.assertEqual(self.get("/v1/tasks?biz=1", 400)["error"]["code"], "unknown_field")
         self.assertEqual(self.get("/v1/tasks?state=done&state=done", 400)["error"]["code"],
                          "duplicate")

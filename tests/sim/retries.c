@@ -177,7 +177,8 @@ static void handlers_choose(struct retry_process *retry)
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         retry->opened[i] =
             retry->number == 0 || !sim_chance(sim, sim->plan.task_lacking) ? retry->proc : NULL;
-    retry->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened, NULL, NULL};
+    retry->handlers =
+        (struct retry_handlers){task_handlers, TASK_HANDLERS, retry->opened, NULL, NULL};
 }
 
 /* Where a group has shards, a process that leases none has its own part of them. */

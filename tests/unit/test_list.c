@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 static void assert_next(const char **rest, const char *word)
@@ -80,9 +81,51 @@ static void only_a_whole_word_is_in_a_list(void **state)
     assert_false(list_has("", "a"));
 }
 
+static void a_list_for_people_ends_with_a_whole_word_or_an_ellipsis(void **state)
+{
+    char list[20] = "";
+
+    (void)state;
+    text_list_add(list, sizeof(list), "one");
+    text_list_add(list, sizeof(list), "two");
+    assert_string_equal(list, "one, two");
+    text_list_add(list, sizeof(list), "three-and-more");
+    assert_string_equal(list, "one, two, ...");
+    text_list_add(list, sizeof(list), "x");
+    assert_string_equal(list, "one, two, ...");
+    list[0] = '\0';
+    text_list_add(list, sizeof(list), "a-word-that-has-no-room");
+    assert_string_equal(list, "...");
+}
+
+static void a_text_is_cut_behind_a_word(void **state)
+{
+    static const char whole[] = "some words that are too long";
+
+    (void)state;
+    for (size_t size = 6; size < sizeof(whole) + 3; size++) {
+        char text[64];
+        size_t len;
+
+        snprintf(text, size, "%s", whole);
+        text_cut(text, size, strlen(whole));
+        len = strlen(text);
+        assert_true(len < size);
+        if (size >= sizeof(whole)) {
+            assert_string_equal(text, whole);
+            continue;
+        }
+        assert_string_equal(text + len - 3, "...");
+        if (len > 4 && text[len - 4] == ' ')
+            assert_true(whole[len - 4] == ' ' && memcmp(text, whole, len - 3) == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_for_people_ends_with_a_whole_word_or_an_ellipsis),
+        cmocka_unit_test(a_text_is_cut_behind_a_word),
         cmocka_unit_test(words_come_one_after_the_other),
         cmocka_unit_test(empty_words_count),
         cmocka_unit_test(another_separator_leaves_commas_alone),

@@ -394,7 +394,8 @@ static const char about[] =
     "Operator commands for the tasks of the retry queue. Without IDs, an action that changes tasks "
     "prints how many match and asks for confirmation; --yes confirms, and is required without a "
     "terminal. Every action may be repeated without harm. The exit code is 1 when there was no "
-    "such task or a task was left in another state than the one asked for, and 3 when a change of a scene is stored but not in "
+    "such task or a task was left in another state than the one asked for, and 3 when a change of "
+    "a scene is stored but not in "
     "force everywhere within --wait.\n\nWithout an ACTION this is the role that runs the tasks: "
     "tallybox help retry.";
 

@@ -172,12 +172,11 @@ static json_t *changed_parts(const struct scene_version *version)
 
 static void put_version_json(struct buf *out, const struct scene_version *version)
 {
-    json_t *object =
-        json_pack("{s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "version",
-                  (json_int_t)version->version, "at_ms", (json_int_t)version->at_ms, "by",
-                  version->by, "why", version->why, "changed", changed_parts(version), "paused",
-                  version->paused, "policy", text_or_null(version->policy), "options",
-                  text_or_null(version->options));
+    json_t *object = json_pack(
+        "{s:I, s:I, s:s, s:s, s:o, s:b, s:o, s:o}", "version", (json_int_t)version->version,
+        "at_ms", (json_int_t)version->at_ms, "by", version->by, "why", version->why, "changed",
+        changed_parts(version), "paused", version->paused, "policy", text_or_null(version->policy),
+        "options", text_or_null(version->options));
 
     task_text_put_object(out, object);
 }

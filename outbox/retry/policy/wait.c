@@ -2,6 +2,7 @@
 #include "outbox/retry/policy/wait.h"
 
 #include "common/backoff.h"
+#include "common/text.h"
 #include "common/utc.h"
 
 #include <inttypes.h>
@@ -357,14 +358,12 @@ static enum rc parse_preset(struct wait *wait, const char *rest, struct err *err
 
     read_word(&rest, &word);
     for (size_t i = 0; i < wait_presets_count; i++) {
-        size_t len = strlen(names);
-
         if (word_is(&word, wait_presets[i].name)) {
             enum rc rc = check_end(rest, err);
 
             return rc == RC_OK ? parse_list(wait, wait_presets[i].list, err) : rc;
         }
-        snprintf(names + len, sizeof(names) - len, "%s%s", i > 0 ? ", " : "", wait_presets[i].name);
+        text_list_add(names, sizeof(names), wait_presets[i].name);
     }
     return err_fail(err, RC_REJECT, 0, "there is no preset \"%.*s\": it is one of %s",
                     word.len > 40 ? 40 : (int)word.len, word.at, names);

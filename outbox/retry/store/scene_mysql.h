@@ -48,7 +48,7 @@ enum rc scene_mysql_set(struct db *db, const struct scene_target *target, const 
 
 /* A version of a scene. Texts are valid during the call that gets it. */
 struct scene_version {
-    int64_t version; /* of its scene, by which it is named */
+    int64_t version;     /* of its scene, by which it is named */
     const char *policy;  /* NULL: the default, as the next one */
     const char *options; /* NULL: none */
     const char *by;      /* "": it was made by SQL */

@@ -88,8 +88,9 @@ struct task_admin_edit {
  * retry_attempt; its state stays. A task without an idempotency key gets the hash that it was sent
  * with before. Running, parked and ended tasks are left unchanged, as result
  * reports. An attempt that was claimed before finds another epoch. RC_REJECT with DB_DUPLICATE:
- * another active task without an idempotency key does the same, or did before it was edited. RC_RETRY: the outcome is unknown,
- * or the task was changed meanwhile; make the edit again from what the task is now. */
+ * another active task without an idempotency key does the same, or did before it was edited.
+ * RC_RETRY: the outcome is unknown, or the task was changed meanwhile; make the edit again from
+ * what the task is now. */
 enum rc task_admin_mysql_edit(struct db *db, const struct task_admin_edit *edit,
                               struct task_admin_result *result, struct err *err);
 

@@ -4,6 +4,7 @@
 #include "common/backoff.h"
 #include "common/loop.h"
 #include "common/os.h"
+#include "common/text.h"
 #include "outbox/outbox.h"
 #include "outbox/retry/store/scene_mysql.h"
 
@@ -374,13 +375,11 @@ static void put_what(char what[WHAT_SIZE], const struct task_edit *given)
     const char *const parts[] = {given->headers ? "headers" : NULL, given->params ? "params" : NULL,
                                  given->no_params ? "no params" : NULL,
                                  given->options ? "options" : NULL};
-    size_t len = 0;
 
     what[0] = '\0';
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (parts[i])
-            len += (size_t)snprintf(what + len, WHAT_SIZE - len, "%s%s", len > 0 ? ", " : "",
-                                    parts[i]);
+            text_list_add(what, WHAT_SIZE, parts[i]);
 }
 
 static enum rc write_edit(struct edit *edit, struct task_admin_result *result, struct err *err)
@@ -458,8 +457,10 @@ enum rc task_edit_mysql(struct db *db, const struct retry_handlers *handlers,
     enum rc rc = edit_task(&edit, result, err);
 
     if (rc == RC_REJECT && err->code == DB_DUPLICATE)
-        err_set(err, "another active task without an idempotency key does the same, or did so before it was "
-                     "edited");
+        err_set(
+            err,
+            "another active task without an idempotency key does the same, or did so before it was "
+            "edited");
     forget_task(&edit);
     buf_done(&edit.params);
     buf_done(&edit.options);
