@@ -26,6 +26,8 @@
 
 /* An age or a number that is not known. */
 #define STATUS_UNKNOWN (-1)
+/* Of tasks whose failures have the class ours. */
+#define STATUS_OURS "fail because of a setting, token or account, of tallybox or the application"
 
 struct status_fault {
     enum rc rc;     /* RC_OK: the part could be read */

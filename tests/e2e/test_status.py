@@ -222,8 +222,8 @@ class FailedTasks(suite.Case):
                           ('hook', 'http', 'one', '{"url": "http://absent.example/"}')""")
         suite.wait_for("the first attempt", lambda: self.stack.number(
             "SELECT attempts FROM retry_task") == 1)
-        self.assertIn('retry queue: 1 tasks of the handler http fail for a reason of this installation: '
-                      'the host "absent.example" with port 80 is not in retry.http_hosts of this '
+        self.assertIn('retry queue: 1 tasks of the handler http fail because of a setting, '
+                      'token or account, of tallybox or the application: the host "absent.example" with port 80 is not in retry.http_hosts of this '
                       'process: tallybox retry list --reason-class ours', self.check(suite.FAILED))
         retry.end()
         self.stack.sql("DELETE FROM retry_task")
