@@ -157,8 +157,8 @@ static bool is_name(const char *name, const char *what, struct err *err)
     if (len > 0 && len <= RETRY_NAME_BYTES_MAX && strspn(name, letters) == len)
         return true;
     err_set(err,
-            "%s \"%.64s\" is not a name of 1 to %d letters, digits and _.:-; cancel the task and "
-            "insert it with another %s",
+            "%s \"%.64s\" is not a name of 1 to %d letters, digits and _.:-; insert the task with "
+            "another %s",
             what, name, RETRY_NAME_BYTES_MAX, what);
     return false;
 }

@@ -619,6 +619,7 @@ class Deciding(RetryCase):
         other = self.task(next_at="2099-01-01")
         done = self.retry("run-now", "--scene", "bulk", expect=suite.USAGE, stdin=b"y\n")
         self.assertIn("250 tasks match", done.stderr)
+        self.assertIn("use --yes to run them now\n", done.stderr)
         self.assertEqual(self.row(tasks[0])[2], 0)
         self.assertEqual(self.read("run-now", "--scene", "bulk", "--limit", 10, "--yes")["done"],
                          10)

@@ -208,6 +208,7 @@ class Versions(SceneCase):
         text = self.out("scene", "history", "mail")
         self.assertRegex(text, r"version +1, of .+ UTC, by \S+@\S+: a try")
         self.assertEqual(text.count("changed   options\n"), 2)
+        self.assertEqual(text.count("changed   created\n"), 1)
         actions = json.loads(self.out("audit", "--scene", "mail", "--json"))["actions"]
         self.assertEqual([(one["action"], one["changed"]) for one in actions[-2:]],
                          [("scene revert", 1), ("scene revert", 0)])

@@ -541,7 +541,10 @@ static const struct option_entry entries[] = {
      "not wait)",
      NULL},
     {"yes", OPTION_FLAG, &words.yes, NULL, "do not ask", NULL},
-    {"json", OPTION_FLAG, &words.json, NULL, "print one JSON object", NULL},
+    {"json", OPTION_FLAG, &words.json, NULL,
+     "print one JSON object; its names (made_ms, attempts, reason_class) are not those of the API "
+     "(madeAt, failures, reasonClass)",
+     NULL},
 };
 
 int retry_action_command(const struct retry_handlers *handlers, int argc, char **argv)

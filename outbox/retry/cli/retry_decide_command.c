@@ -55,6 +55,24 @@ static const char *get_verb(const struct work *work)
     return "requeue";
 }
 
+/* The action on several tasks, for a question or a hint. */
+static const char *get_order_words(const struct work *work)
+{
+    switch (work->order.action) {
+    case TASK_ADMIN_RUN_NOW:
+        return "run them now";
+    case TASK_ADMIN_CANCEL:
+        return "cancel them";
+    case TASK_ADMIN_UNPARK:
+        return "unpark them";
+    case TASK_ADMIN_SKIP:
+        return "skip them";
+    case TASK_ADMIN_REQUEUE:
+        break;
+    }
+    return "requeue them";
+}
+
 /* What was done, for a sentence about several tasks or one. */
 static const char *get_done_word(const struct work *work)
 {
@@ -416,12 +434,12 @@ static int confirm_action(const struct work *work)
     if (!isatty(STDIN_FILENO)) {
         fprintf(stderr,
                 "tallybox retry: %" PRIu64
-                " tasks match; there is no terminal for a confirmation: use --yes to %s them\n",
-                work->matched, get_verb(work));
+                " tasks match; there is no terminal for a confirmation: use --yes to %s\n",
+                work->matched, get_order_words(work));
         return EXIT_USAGE;
     }
-    fprintf(stderr, "%" PRIu64 " tasks match. %c%s them? [y/N] ", work->matched,
-            get_verb(work)[0] - 'a' + 'A', get_verb(work) + 1);
+    fprintf(stderr, "%" PRIu64 " tasks match. %c%s? [y/N] ", work->matched,
+            get_order_words(work)[0] - 'a' + 'A', get_order_words(work) + 1);
     if (fgets(answer, sizeof(answer), stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return -1;
     fprintf(stderr, "nothing was changed\n");

@@ -51,7 +51,7 @@ static enum rc list_on_group(void *ctx, const struct retry_group *group, struct 
     } else {
         if (group_list->count == 0)
             buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %-15s  %s\n",
-                      "group", "owner", "", "handlers", "scenes", "topics", "route",
+                      "group", "owner", "state", "handlers", "scenes", "topics", "route",
                       "unknown scenes");
         buf_print(&group_list->out, "%-24s  %-8s  %-8s  %-24s  %-24s  %-24s  %-15s  ", group->name,
                   retry_owner_name(group->owner), group->enabled ? "enabled" : "disabled",

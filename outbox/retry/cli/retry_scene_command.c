@@ -70,7 +70,7 @@ static void put_scene_text(struct scenes *scenes, const struct scene_row *row, c
         return;
     }
     if (scenes->count == 0)
-        buf_print(out, "%-40s  %7s  %-7s  %s\n", "group/scene", "version", "", "policy");
+        buf_print(out, "%-40s  %7s  %-7s  %s\n", "group/scene", "version", "state", "policy");
     buf_print(out, "%s/%s", row->group, row->scene);
     buf_print(out, "%*s",
               (int)(40 > strlen(row->group) + 1 + strlen(row->scene)
@@ -201,8 +201,10 @@ static void put_version_text(struct versions *versions, const struct scene_versi
         task_text_line(out, version->why);
     }
     buf_print(out, "\n%-10s", "changed");
+    if (version->first)
+        buf_text_put(out, "created");
     for (size_t i = 0; i < sizeof(version_parts) / sizeof(version_parts[0]); i++) {
-        if (!part_changed(version, i))
+        if (version->first || !part_changed(version, i))
             continue;
         buf_print(out, "%s%s", comma, version_parts[i].name);
         comma = ", ";

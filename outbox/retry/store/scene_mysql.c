@@ -284,6 +284,7 @@ static enum rc version_on_row(void *ctx, const struct db_row *row, struct err *e
         .policy_changed = db_column_i64(row, 7) != 0,
         .options_changed = db_column_i64(row, 8) != 0,
         .paused_changed = db_column_i64(row, 9) != 0,
+        .first = db_column_i64(row, 10) != 0,
     };
 
     return version_query->on_version(version_query->ctx, &version, err);
@@ -301,7 +302,7 @@ enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene
 
     buf_text_put(&sql,
                  "SELECT version, policy, options, paused, at_ms, changed_by, why, "
-                 "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed "
+                 "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed, nth = 1 "
                  "FROM (SELECT number, version, policy, options, paused, TIMESTAMPDIFF("
                  "MICROSECOND, '1970-01-01', changed_at) DIV 1000 AS at_ms, changed_by, why, "
                  "ROW_NUMBER() OVER w AS nth, NOT policy <=> LAG(policy) OVER w AS policy_changed, "

@@ -55,6 +55,7 @@ struct scene_version {
     const char *why;     /* "": not said */
     int64_t at_ms;       /* since 1970; of one that was made by SQL, when its row was */
     bool paused;
+    bool first; /* of its scene that was kept */
     /* What differs from the version before; all of the first one. */
     bool policy_changed;
     bool options_changed;
