@@ -308,7 +308,8 @@ static void check_retry(struct problems *problems)
                     retry->unconfigured[i].tasks, retry->unconfigured[i].scene);
     for (size_t i = 0; i < retry->ours_count; i++)
         add_problem(problems,
-                    "retry queue: %" PRId64 " tasks of the handler %s " STATUS_OURS ": %s: tallybox retry list --reason-class ours",
+                    "retry queue: %" PRId64 " tasks of the handler %s " STATUS_OURS
+                    ": %s: tallybox retry list --reason-class ours",
                     retry->ours[i].tasks, retry->ours[i].handler, retry->ours[i].reason);
 }
 

@@ -368,7 +368,8 @@ static void put_retry(const struct status *status, struct buf *out)
                  retry->unconfigured[i].scene);
     for (size_t i = 0; i < retry->ours_count; i++)
         put_line(out,
-                 "%" PRId64 "%s of the handler %s " STATUS_OURS ": %s: tallybox retry list --reason-class ours",
+                 "%" PRId64 "%s of the handler %s " STATUS_OURS
+                 ": %s: tallybox retry list --reason-class ours",
                  retry->ours[i].tasks, plus_if_capped(retry->ours[i].tasks), retry->ours[i].handler,
                  retry->ours[i].reason);
     if (retry->exhausted > 0)

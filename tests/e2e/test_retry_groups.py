@@ -253,6 +253,7 @@ class Changing(GroupCase):
         self.assertIsNone(self.group("shop"))
         self.assertIn("is set", self.command("group", "set", "shop").stdout)
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
+                                              "version": 1,
                                               "handlers": "", "scenes": "*", "topics": "", "init_scene": "standard",
                                               "route": "round_robin", "shards": "",
                                               "description": ""})
@@ -261,6 +262,7 @@ class Changing(GroupCase):
                                               "--topics", "shop.*").stdout)
         self.command("group", "set", "shop", "--scenes", "mail")
         self.assertEqual(self.group("shop"), {"group": "shop", "owner": "client", "enabled": True,
+                                              "version": 3,
                                               "handlers": "http,exec", "scenes": "mail",
                                               "topics": "shop.*", "init_scene": "standard",
                                               "route": "round_robin", "shards": "",
@@ -281,6 +283,20 @@ class Changing(GroupCase):
         # What is left empty allows nothing.
         self.command("group", "set", "shop", "--topics", "")
         self.assertEqual(self.group("shop")["topics"], "")
+
+    def test_one_group_is_shown_whole(self):
+        self.command("group", "set", "shop", "--handlers", "http", "--shards", "0-3",
+                     "--description", "orders")
+        shown = json.loads(self.command("group", "show", "shop", "--json").stdout)
+        self.assertEqual(shown, self.group("shop"))
+        self.command("group", "disable", "shop")
+        text = self.command("group", "show", "shop").stdout
+        for line in ("handlers        http", "shards          0-3", "description     orders",
+                     "version         2, disabled: its tasks wait", "topics          (none)"):
+            self.assertIn(f"{line}\n", text)
+        done = self.command("group", "show", "nowhere", expect=suite.FAILED)
+        self.assertIn("there is no group nowhere", done.stderr)
+        self.assertEqual(self.command("audit", "--json").stdout.count('"group show"'), 0)
 
     def test_what_is_wrong_is_said_and_changes_nothing(self):
         for arguments, words in (

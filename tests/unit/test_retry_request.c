@@ -56,7 +56,8 @@ static void every_action_is_known_by_its_words(void **state)
                  {"pause s", RETRY_PAUSE},
                  {"resume s", RETRY_RESUME},
                  {"scene list", RETRY_SCENE_LIST},
-                 {"scene show s", RETRY_SCENE_SHOW}};
+                 {"scene show s", RETRY_SCENE_SHOW},
+                 {"group show g", RETRY_GROUP_SHOW}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -108,6 +109,30 @@ static void states_are_a_list_of_words(void **state)
     assert_non_null(strstr(err.text, "\"dead\""));
     words.state = ",";
     assert_int_equal(read_words(words, "list"), RC_FATAL);
+}
+
+static void a_filter_of_the_other_tables_names_the_command_that_takes_it(void **state)
+{
+    struct retry_words words = said();
+
+    (void)state;
+    words.state = "waiting,exhausted";
+    assert_int_equal(read_words(words, "list"), RC_FATAL);
+    assert_non_null(strstr(err.text, "tallybox retry history --outcome exhausted lists ended"));
+    words.state = "done";
+    assert_int_equal(read_words(words, "history"), RC_FATAL);
+    assert_string_equal(err.text, "--state has no meaning for history: use --outcome done");
+    words.state = "blocked,parked";
+    assert_int_equal(read_words(words, "history"), RC_FATAL);
+    assert_non_null(strstr(err.text, "tallybox retry list --state blocked,parked lists active"));
+    words.state = NULL;
+    words.outcome = "done";
+    assert_int_equal(read_words(words, "list"), RC_FATAL);
+    assert_non_null(strstr(err.text, "tallybox retry history --outcome done lists ended"));
+    assert_int_equal(read_words(words, "history"), RC_OK);
+    words.outcome = "blocked";
+    assert_int_equal(read_words(words, "history"), RC_FATAL);
+    assert_string_equal(err.text, "--outcome takes done, exhausted or cancelled, not \"blocked\"");
 }
 
 static void a_key_is_named_or_chosen(void **state)
@@ -228,6 +253,7 @@ int main(void)
         cmocka_unit_test(ids_are_kept_once_each),
         cmocka_unit_test(states_are_a_list_of_words),
         cmocka_unit_test(a_key_is_named_or_chosen),
+        cmocka_unit_test(a_filter_of_the_other_tables_names_the_command_that_takes_it),
         cmocka_unit_test(an_edit_names_one_task_and_the_replaced_field),
         cmocka_unit_test(a_change_of_many_tasks_needs_an_explicit_choice),
         cmocka_unit_test(times_are_filled_in_by_the_clock),

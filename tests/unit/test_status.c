@@ -346,10 +346,10 @@ static void tasks_that_fail_for_a_reason_of_the_installation_are_a_problem(void 
     set(status->retry.ours[0].handler, "http");
     set(status->retry.ours[0].reason, "the host \"h\" is not in retry.http_hosts");
     status->retry.ours[0].tasks = 7;
-    assert_problem(status,
-                   "PROBLEMS: retry queue: 7 tasks of the handler http fail because of a "
-                   "setting, token or account, of tallybox or the application: the host \"h\" is not in retry.http_hosts: tallybox "
-                   "retry list --reason-class ours\n");
+    assert_problem(status, "PROBLEMS: retry queue: 7 tasks of the handler http fail because of a "
+                           "setting, token or account, of tallybox or the application: the host "
+                           "\"h\" is not in retry.http_hosts: tallybox "
+                           "retry list --reason-class ours\n");
     assert_says(status, "  7 of the handler http fail because of a setting, token or account, of "
                         "tallybox or the");
     free(status);

@@ -326,6 +326,7 @@ static int run_action(struct db *db, const struct retry_handlers *handlers,
     case RETRY_EDIT:
         return retry_edit(db, handlers, request, by);
     case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SHOW:
     case RETRY_GROUP_SET:
     case RETRY_GROUP_ENABLE:
     case RETRY_GROUP_DISABLE:
@@ -421,6 +422,7 @@ const struct option_action retry_actions[] = {
     {"scene waits", "", "the named waits"},
     {"scene presets", "", "the named policies"},
     {"group list", "", "what the tasks of each group may do"},
+    {"group show", "GROUP", "what its tasks may do, and its version"},
     {"group set", "GROUP", "creates a group, or changes what its tasks may do"},
     {"group enable", "GROUP", "runs its tasks"},
     {"group disable", "GROUP", "lets its tasks wait; the API refuses new ones"},

@@ -31,8 +31,8 @@ static void put_client_json(struct client_list *list, const struct retry_client_
 static void put_client_row(struct client_list *list, const struct retry_client_view *view)
 {
     if (list->count == 0)
-        buf_print(&list->out, "%-24s  %-40s  %-7s  %9s  %-7s  %14s  %s\n", "group", "address", "state",
-                  "last beat", "config", "failed reports", "version");
+        buf_print(&list->out, "%-24s  %-40s  %-7s  %9s  %-7s  %14s  %s\n", "group", "address",
+                  "state", "last beat", "config", "failed reports", "version");
     buf_print(&list->out, "%-24s  %-40s  %-7s  %7" PRId64 " s  %-7s  %14" PRId64 "  ", view->group,
               view->address, view->is_live ? "live" : "expired",
               (view->now_ms - view->last_beat_ms) / 1000,

@@ -493,6 +493,7 @@ static unsigned get_states(const struct retry_request *request)
     case RETRY_EDIT:
     case RETRY_CLIENTS:
     case RETRY_GROUP_LIST:
+    case RETRY_GROUP_SHOW:
     case RETRY_GROUP_SET:
     case RETRY_GROUP_ENABLE:
     case RETRY_GROUP_DISABLE:

@@ -8,6 +8,7 @@
 #include "outbox/retry/clients/client.h"
 #include "outbox/retry/store/scene_mysql.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,16 +25,21 @@ static const char *format_init(const struct retry_group *group)
     return group->init_scene[0] ? group->init_scene : RETRY_INIT_STANDARD;
 }
 
+static void put_group_json(struct buf *out, const struct retry_group *group)
+{
+    task_text_put_object(
+        out,
+        json_pack("{s:s, s:s, s:b, s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name,
+                  "owner", retry_owner_name(group->owner), "enabled", group->enabled, "version",
+                  (json_int_t)group->version, "handlers", group->handlers, "scenes", group->scenes,
+                  "topics", group->topics, "init_scene", format_init(group), "route", group->route,
+                  "shards", group->shards, "description", group->description));
+}
+
 static void print_json_list(struct group_list *group_list, const struct retry_group *group)
 {
-    json_t *object = json_pack(
-        "{s:s, s:s, s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "group", group->name, "owner",
-        retry_owner_name(group->owner), "enabled", group->enabled, "handlers", group->handlers,
-        "scenes", group->scenes, "topics", group->topics, "init_scene", format_init(group), "route",
-        group->route, "shards", group->shards, "description", group->description);
-
     buf_text_put(&group_list->out, group_list->count == 0 ? "\n  " : ",\n  ");
-    task_text_put_object(&group_list->out, object);
+    put_group_json(&group_list->out, group);
 }
 
 static const char *format_list(const char *list)
@@ -88,6 +94,56 @@ static int list_groups(struct db *db, const struct retry_request *request)
     else if (group_list.count == 0)
         buf_text_put(&group_list.out, "there is no group: tasks of applications do not run\n");
     return options_print(&group_list.out);
+}
+
+static void put_group_line(struct buf *out, const char *name, const char *value)
+{
+    buf_print(out, "%-16s", name);
+    task_text_line(out, value);
+    buf_char(out, '\n');
+}
+
+static enum rc show_on_group(void *ctx, const struct retry_group *group, struct err *err)
+{
+    struct group_list *shown = ctx;
+    struct buf *out = &shown->out;
+
+    (void)err;
+    shown->count++;
+    if (shown->json) {
+        put_group_json(out, group);
+        buf_char(out, '\n');
+        return RC_OK;
+    }
+    put_group_line(out, "group", group->name);
+    put_group_line(out, "owner", retry_owner_name(group->owner));
+    buf_print(out, "%-16s%" PRId64 "%s\n", "version", group->version,
+              group->enabled ? "" : ", disabled: its tasks wait");
+    put_group_line(out, "handlers", format_list(group->handlers));
+    put_group_line(out, "scenes", format_list(group->scenes));
+    put_group_line(out, "topics", format_list(group->topics));
+    put_group_line(out, "unknown scenes", format_init(group));
+    put_group_line(out, "route", group->route);
+    put_group_line(out, "shards", group->shards[0] ? group->shards : "(all)");
+    put_group_line(out, "description", format_list(group->description));
+    return RC_OK;
+}
+
+static int show_group(struct db *db, const struct retry_request *request)
+{
+    struct group_list shown = {.json = request->words.json};
+    struct err err = {0};
+    enum rc rc = retry_group_each(db, request->group, show_on_group, &shown, &err);
+
+    if (rc == RC_OK && shown.count == 0)
+        rc = err_fail(&err, RC_FATAL, 0,
+                      "there is no group %s: tallybox retry group list has all, and group set "
+                      "creates one",
+                      request->group);
+    if (rc == RC_OK)
+        return options_print(&shown.out);
+    buf_done(&shown.out);
+    return options_fail(rc, &err);
 }
 
 /* Reads --init-scene into text: one of the two words, or a policy. */
@@ -182,6 +238,8 @@ int retry_group(struct db *db, const struct retry_request *request)
 {
     if (request->action == RETRY_GROUP_LIST)
         return list_groups(db, request);
+    if (request->action == RETRY_GROUP_SHOW)
+        return show_group(db, request);
     if (request->action == RETRY_GROUP_SET)
         return set_group(db, request);
     return enable_group(db, request);

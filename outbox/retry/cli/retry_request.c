@@ -20,9 +20,10 @@
 #define CHANGES_SCENES \
     (BIT(RETRY_PAUSE) | BIT(RETRY_RESUME) | BIT(RETRY_SCENE_SET) | BIT(RETRY_SCENE_REVERT))
 #define ON_SCENES (CHANGES_SCENES | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY))
-#define ON_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
+#define CHANGES_GROUPS (BIT(RETRY_GROUP_SET) | BIT(RETRY_GROUP_ENABLE) | BIT(RETRY_GROUP_DISABLE))
+#define ON_GROUPS (CHANGES_GROUPS | BIT(RETRY_GROUP_SHOW))
 #define CONTENT (BIT(RETRY_EDIT) | BIT(RETRY_REQUEUE))
-#define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | ON_GROUPS)
+#define AUDITED (CHANGES | BIT(RETRY_EDIT) | CHANGES_SCENES | CHANGES_GROUPS)
 #define ALONE                                                                                \
     (BIT(RETRY_SCENE_LIST) | BIT(RETRY_GROUP_LIST) | BIT(RETRY_AUDIT) | BIT(RETRY_CLIENTS) | \
      BIT(RETRY_SCENE_FIELDS) | BIT(RETRY_SCENE_WAITS) | BIT(RETRY_SCENE_PRESETS) |           \
@@ -30,7 +31,7 @@
 #define WITH_JSON                                                                                  \
     (ON_TASKS | BIT(RETRY_SHOW) | BIT(RETRY_EDIT) | BIT(RETRY_SCENE_LIST) |                        \
      BIT(RETRY_GROUP_LIST) | BIT(RETRY_SCENE_SHOW) | BIT(RETRY_SCENE_HISTORY) | BIT(RETRY_AUDIT) | \
-     BIT(RETRY_CLIENTS))
+     BIT(RETRY_CLIENTS) | BIT(RETRY_GROUP_SHOW))
 
 static const char *const names[RETRY_ACTIONS] = {
     [RETRY_LIST] = "list",
@@ -49,6 +50,7 @@ static const char *const names[RETRY_ACTIONS] = {
     [RETRY_SCENE_HISTORY] = "scene history",
     [RETRY_SCENE_REVERT] = "scene revert",
     [RETRY_GROUP_LIST] = "group list",
+    [RETRY_GROUP_SHOW] = "group show",
     [RETRY_GROUP_SET] = "group set",
     [RETRY_GROUP_ENABLE] = "group enable",
     [RETRY_GROUP_DISABLE] = "group disable",
@@ -114,9 +116,10 @@ static enum rc read_action(struct retry_request *request, const char *const *arg
             "an action is missing: scene list, scene show SCENE, scene set SCENE, scene "
             "history SCENE or scene revert SCENE");
     if (strcmp(arguments[0], "group") == 0)
-        return err_fail(err, RC_FATAL, 0,
-                        "an action is missing: group list, group set GROUP, group enable GROUP or "
-                        "group disable GROUP");
+        return err_fail(
+            err, RC_FATAL, 0,
+            "an action is missing: group list, group show GROUP, group set GROUP, group "
+            "enable GROUP or group disable GROUP");
     return fail_unknown(arguments[0], NULL, err);
 }
 
@@ -229,11 +232,47 @@ static enum rc read_rest(struct retry_request *request, const char *const *argum
     return read_ids(request, NULL, 0, err);
 }
 
+static bool is_outcome(const char *word, size_t len)
+{
+    static const char *const outcomes[] = {"done", "exhausted", "cancelled"};
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
+        if (strlen(outcomes[i]) == len && memcmp(outcomes[i], word, len) == 0)
+            return true;
+    return false;
+}
+
 static bool has_filter(const struct retry_words *words)
 {
     return words->group || words->scene || words->handler || words->state || words->outcome ||
            words->key || words->biz_no || words->biz_no_prefix || words->reason_class ||
            words->since || words->until;
+}
+
+/* Active tasks have a state, and those of the history an outcome. Refuses the one with the other,
+ * and names the command that takes it. */
+static enum rc check_ends(const struct retry_request *request, struct err *err)
+{
+    const char *state = request->words.state;
+    const char *outcome = request->words.outcome;
+
+    if (outcome && request->action == RETRY_LIST)
+        return err_fail(err, RC_FATAL, 0,
+                        "--outcome has no meaning for list, which has active tasks: tallybox retry "
+                        "history --outcome %.64s lists ended ones",
+                        outcome);
+    if (state && request->action == RETRY_HISTORY && is_outcome(state, strlen(state)))
+        return err_fail(err, RC_FATAL, 0, "--state has no meaning for history: use --outcome %.64s",
+                        state);
+    if (state && request->action == RETRY_HISTORY)
+        return err_fail(err, RC_FATAL, 0,
+                        "--state has no meaning for history, which has ended tasks: tallybox retry "
+                        "list --state %.64s lists active ones",
+                        state);
+    if (outcome && !is_outcome(outcome, strlen(outcome)))
+        return err_fail(err, RC_FATAL, 0,
+                        "--outcome takes done, exhausted or cancelled, not \"%.64s\"", outcome);
+    return RC_OK;
 }
 
 /* An option that means nothing with this action is a mistake, not to be passed over. */
@@ -330,6 +369,12 @@ static enum rc read_states(struct retry_filter *filter, const char *text, struct
             filter->states |= BIT(i);
             known = true;
         }
+        if (!known && is_outcome(word, len))
+            return err_fail(
+                err, RC_FATAL, 0,
+                "--state takes the states of active tasks, not \"%.*s\": tallybox retry "
+                "history --outcome %.*s lists ended ones",
+                (int)len, word, (int)len, word);
         if (!known)
             return err_fail(err, RC_FATAL, 0,
                             "--state takes waiting, running, queued, blocked or parked, not "
@@ -427,6 +472,8 @@ enum rc retry_request_read(struct retry_request *request, const struct retry_wor
     if (count == 0)
         return err_fail(err, RC_FATAL, 0, "expected an ACTION: list, show, history ...");
     rc = read_action(request, arguments, count, &taken, err);
+    if (rc == RC_OK)
+        rc = check_ends(request, err);
     if (rc == RC_OK)
         rc = check_options(request, err);
     if (rc == RC_OK)

@@ -300,14 +300,15 @@ enum rc scene_mysql_versions(struct db *db, const char *group, const char *scene
     struct buf sql = {0};
     enum rc rc;
 
-    buf_text_put(&sql,
-                 "SELECT version, policy, options, paused, at_ms, changed_by, why, "
-                 "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed, nth = 1 "
-                 "FROM (SELECT number, version, policy, options, paused, TIMESTAMPDIFF("
-                 "MICROSECOND, '1970-01-01', changed_at) DIV 1000 AS at_ms, changed_by, why, "
-                 "ROW_NUMBER() OVER w AS nth, NOT policy <=> LAG(policy) OVER w AS policy_changed, "
-                 "NOT options <=> LAG(options) OVER w AS options_changed, "
-                 "NOT paused <=> LAG(paused) OVER w AS paused_changed FROM retry_scene_version");
+    buf_text_put(
+        &sql,
+        "SELECT version, policy, options, paused, at_ms, changed_by, why, "
+        "nth = 1 OR policy_changed, nth = 1 OR options_changed, nth = 1 OR paused_changed, nth = 1 "
+        "FROM (SELECT number, version, policy, options, paused, TIMESTAMPDIFF("
+        "MICROSECOND, '1970-01-01', changed_at) DIV 1000 AS at_ms, changed_by, why, "
+        "ROW_NUMBER() OVER w AS nth, NOT policy <=> LAG(policy) OVER w AS policy_changed, "
+        "NOT options <=> LAG(options) OVER w AS options_changed, "
+        "NOT paused <=> LAG(paused) OVER w AS paused_changed FROM retry_scene_version");
     put_name(db, &sql, " WHERE task_group = ", group);
     put_name(db, &sql, " AND scene = ", scene);
     buf_text_put(&sql, " WINDOW w AS (ORDER BY number)) v");
