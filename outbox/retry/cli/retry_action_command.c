@@ -521,11 +521,10 @@ static const struct option_entry entries[] = {
      "group set: shards that its tasks run in, as 0-3; empty: all", NULL},
     {"description", OPTION_TEXT, &words.description, "TEXT", "group set: for operators", NULL},
     {"policy", OPTION_TEXT, &words.policy, "JSON|@FILE|preset:NAME",
-     "scene set: the policy after failures; empty: the default", NULL},
+     "scene set: the policy after failures; empty: the default; without the option it stays", NULL},
     {"options", OPTION_TEXT, &words.options, "JSON|@FILE",
-     "scene set, edit, requeue: the handler's options; empty: none. An event keeps what they do "
-     "not "
-     "name",
+     "scene set, edit, requeue: the handler's options; empty: none; without the option they stay. "
+     "An event keeps what they do not name",
      NULL},
     {"headers", OPTION_TEXT, &words.headers, "FILE|JSON",
      "edit, requeue ID: the new headers; an event keeps those that the relay has made", NULL},
