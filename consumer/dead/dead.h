@@ -27,6 +27,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "consumer/apply/sink_ops.h"
+#include "consumer/dead/dead_admin.h"
 #include "consumer/ingest/record.h"
 
 #include <stdbool.h>
@@ -40,30 +41,6 @@ struct apply;
 
 /* A page reads no more than this of a key. A vote's key is shorter. */
 #define DEAD_KEY_BYTES_MAX 1024
-
-#define DEAD_NUMBER_ANY (-1)
-
-/* Selects records. All conditions must hold. The pointers are borrowed. */
-struct dead_filter {
-    const int64_t *ids;
-    size_t id_count;          /* 0: any */
-    const char *topic;        /* NULL: any, as with the other texts */
-    int64_t partition;        /* or DEAD_NUMBER_ANY, as with the times */
-    const char *reason_class; /* "decode" */
-    const char *key;
-    bool held;        /* only records whose cause may pass (held.h) */
-    int64_t since_ms; /* died at this time or later, ms since 1970 */
-    int64_t until_ms; /* died before this time */
-    int64_t id_max;   /* 0: any; excludes records that die later */
-};
-
-/* A position in the order of topic, partition and offset. An empty topic comes before all
- * others. */
-struct dead_cursor {
-    char topic[250];
-    int32_t partition;
-    int64_t offset;
-};
 
 /* A record of a page, as replay and drop need it. The pointers belong to the store and are valid
  * during the call. */
@@ -87,31 +64,6 @@ enum dead_decision {
     DEAD_DECISION_DUPLICATE,
     DEAD_DECISION_STALE,
     DEAD_DECISION_DROPPED
-};
-
-/* A record as `dead list` and `dead show` print it. The pointers belong to the store and are valid
- * during the call. */
-struct dead_view {
-    int64_t id;
-    const char *topic;
-    int32_t partition;
-    int64_t offset;
-    const void *key; /* NULL: none */
-    size_t key_len;
-    const void *value; /* NULL: none, or not read */
-    size_t value_len;  /* the full length; valid if has_value is set */
-    bool has_value;
-    const char *headers; /* JSON: [[name, base64 or null], ...]; NULL: not read */
-    int64_t time_ms;     /* of the record; DEAD_NUMBER_ANY: none */
-    const char *reason_class;
-    const char *reason;
-    int64_t died_ms;
-    const char *decision; /* NULL: the record is still dead */
-    int64_t decided_ms;
-    const char *decided_by;
-    /* corrected bytes that were applied instead of the payload; NULL: none */
-    const void *applied_value;
-    size_t applied_len;
 };
 
 /* What the engine needs of a database in addition to a sink (sink_ops.h). A call that must be made
@@ -169,28 +121,6 @@ int64_t dead_keys_find(const struct dead_keys *keys, uint64_t key);
 
 /* Adds the key unless it is present: the first record of a key counts. RC_FATAL: no memory. */
 enum rc dead_keys_add(struct dead_keys *keys, uint64_t key, int64_t id, struct err *err);
-
-enum dead_outcome {
-    DEAD_OUTCOME_APPLIED,
-    DEAD_OUTCOME_DUPLICATE, /* its event was in the log before */
-    DEAD_OUTCOME_STALE,     /* repeats its voter's last vote or is older; see apply_keep_lasts() */
-    DEAD_OUTCOME_DROPPED,
-    DEAD_OUTCOME_STAYS, /* it cannot be applied; reason tells why */
-    DEAD_OUTCOME_WAITS, /* an older record of its key stays dead; behind is its id */
-};
-
-/* The outcome of one selected record. */
-struct dead_result {
-    enum dead_outcome outcome;
-    int64_t id;
-    struct dead_cursor place;
-    const char *reason_class; /* of DEAD_OUTCOME_STAYS; "refused": the database refused the vote */
-    const char *reason;
-    int64_t behind; /* of DEAD_OUTCOME_WAITS: the id of the older record */
-};
-
-/* Called once for each selected record, after its COMMIT. result is borrowed for the call. */
-typedef void (*dead_on_result)(void *ctx, const struct dead_result *result);
 
 struct dead_config {
     const struct sink *sink;

@@ -2,12 +2,13 @@
 #include "consumer/dead/dead_decide_command.h"
 
 #include "common/backoff.h"
+#include "common/db/db.h"
 #include "common/loop.h"
 #include "common/options.h"
 #include "common/os.h"
 #include "common/utc.h"
 #include "consumer/dead/dead.h"
-#include "consumer/dead/dead_audit_command.h"
+#include "consumer/dead/dead_audit_mysql.h"
 #include "consumer/held/held_mysql.h"
 #include "consumer/held/vote_task.h"
 #include "consumer/installation_mysql.h"
@@ -27,7 +28,11 @@
 /* A vote is never longer. */
 #define VALUE_BYTES_MAX VOTE_EVENT_BYTES_MAX
 
-#define OUTCOME_COUNT (DEAD_OUTCOME_WAITS + 1)
+/* The row of the command in the audit. */
+struct audit {
+    struct db *db;
+    int64_t id;
+};
 
 struct work {
     struct dead_mysql *mysql;
@@ -36,7 +41,7 @@ struct work {
     bool keep_lasts;
     int64_t now_ms;
     uint64_t matched;
-    uint64_t counts[OUTCOME_COUNT];
+    uint64_t counts[DEAD_OUTCOMES];
     bool seen[DEAD_IDS_MAX]; /* the ids of the request that are dead */
     bool decided[DEAD_IDS_MAX];
     uint64_t unknown; /* ids that exist neither as dead nor as decided records */
@@ -46,7 +51,7 @@ struct work {
     struct buf value;
 };
 
-static const char *const words[OUTCOME_COUNT] = {
+static const char *const words[DEAD_OUTCOMES] = {
     [DEAD_OUTCOME_APPLIED] = "applied",
     [DEAD_OUTCOME_DUPLICATE] = "was in the log before",
     [DEAD_OUTCOME_STALE] = "is stale: it changes nothing",
@@ -422,7 +427,7 @@ static int print_queued(const struct queue_work *work, bool json)
  * selects. Returns an enum exit_code. A second call with the same records makes no second task
  * while the first one is active. */
 static int queue_records(struct dead_mysql *mysql, struct dead_request *request,
-                         const struct settings *settings, struct dead_audit *audit)
+                         const struct settings *settings, const struct audit *audit)
 {
     struct queue_work work = {.group = installation_group(settings)};
     struct held_mysql *held = NULL;
@@ -441,7 +446,7 @@ static int queue_records(struct dead_mysql *mysql, struct dead_request *request,
     held_mysql_close(held);
     if (rc != RC_OK)
         return options_fail(rc, &err);
-    dead_audit_end(audit, work.records);
+    dead_audit_end(audit->db, audit->id, work.records);
     code = print_queued(&work, request->options.json);
     return code == EXIT_DONE && work.records == 0 && !dead_request_is_bulk(request) ? EXIT_FAILED
                                                                                     : code;
@@ -452,17 +457,42 @@ static uint64_t count_decided(const struct work *work)
 {
     uint64_t decided = 0;
 
-    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+    for (unsigned i = 0; i < DEAD_OUTCOMES; i++)
         decided += stays_dead((enum dead_outcome)i) ? 0 : work->counts[i];
     return decided;
+}
+
+/* Connects and writes the row. The caller closes audit->db after any result. */
+static enum rc begin_audit(struct audit *audit, const struct settings *settings,
+                           const struct dead_request *request, struct err *err)
+{
+    const struct dead_options *options = &request->options;
+    char by[OS_OPERATOR_SIZE];
+    const struct dead_audit_entry entry = {
+        .drop = request->action == DEAD_DROP,
+        .group = installation_group(settings),
+        .by = by,
+        .via = "shell",
+        .why = options->reason,
+        .filter = &request->filter,
+        .all = options->all,
+        .records_max = options->limit > 0 ? (uint64_t)options->limit : 0,
+        .has_value = options->value_path != NULL,
+        .ignore_key = options->ignore_key,
+        .queue = options->queue,
+    };
+    enum rc rc = db_open(&audit->db, &settings->mysql, err);
+
+    os_operator_name(by);
+    return rc == RC_OK ? dead_audit_begin(audit->db, &entry, &audit->id, err) : rc;
 }
 
 static int decide_with_audit(struct work *work, const struct settings *settings)
 {
     struct dead_request *request = work->request;
-    struct dead_audit audit;
+    struct audit audit = {.db = NULL};
     struct err err = {0};
-    enum rc rc = dead_audit_begin(&audit, settings, request, &err);
+    enum rc rc = begin_audit(&audit, settings, request, &err);
     int code;
 
     if (rc != RC_OK) {
@@ -473,10 +503,10 @@ static int decide_with_audit(struct work *work, const struct settings *settings)
         if (work->matched > 0 || !dead_request_is_bulk(request))
             rc = decide_records(work, &err);
         if (rc == RC_OK)
-            dead_audit_end(&audit, count_decided(work));
+            dead_audit_end(audit.db, audit.id, count_decided(work));
         code = print_result(work, rc, &err);
     }
-    dead_audit_close(&audit);
+    db_close(audit.db);
     return code;
 }
 

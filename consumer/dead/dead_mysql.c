@@ -315,6 +315,16 @@ void dead_mysql_close(struct dead_mysql *dead)
     free(dead);
 }
 
+void dead_mysql_set_by(struct dead_mysql *dead, const char *by)
+{
+    dead->by = by;
+}
+
+struct db *dead_mysql_db(struct dead_mysql *dead)
+{
+    return dead->db;
+}
+
 const struct dead_store *dead_mysql_store(struct dead_mysql *dead)
 {
     return &dead->store;

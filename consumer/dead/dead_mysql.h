@@ -4,6 +4,7 @@
 #define CONSUMER_DEAD_DEAD_MYSQL_H
 
 #include "common/config/settings.h"
+#include "common/db/db.h"
 #include "common/err.h"
 #include "consumer/apply/sink_ops.h"
 #include "consumer/dead/dead.h"
@@ -20,6 +21,12 @@ enum rc dead_mysql_open(struct dead_mysql **dead, const struct settings *setting
                         const char *group, const char *by, struct err *err);
 void dead_mysql_close(struct dead_mysql *dead);
 
+/* The name of the one who decides from now on; borrowed until the close or the next call. */
+void dead_mysql_set_by(struct dead_mysql *dead, const char *by);
+
+/* The sink's connection. */
+struct db *dead_mysql_db(struct dead_mysql *dead);
+
 /* Both are valid until the close and share their transactions. */
 const struct dead_store *dead_mysql_store(struct dead_mysql *dead);
 const struct sink *dead_mysql_sink(struct dead_mysql *dead);
@@ -30,8 +37,6 @@ enum rc dead_mysql_clock(struct dead_mysql *dead, int64_t *now_ms, struct err *e
 /* Counts the records that the filter selects and finds the highest id among them (0: none). */
 enum rc dead_mysql_count(struct dead_mysql *dead, const struct dead_filter *filter, uint64_t *count,
                          int64_t *id_max, struct err *err);
-
-typedef enum rc (*dead_on_view)(void *ctx, const struct dead_view *view, struct err *err);
 
 /* Calls on_view for the records with an id above `after`, ordered by id, at most rows_max, without
  * payload and headers. decided: reads dead_history instead of dead_record. */
