@@ -5,8 +5,10 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
+#include "consumer/dead/dead_admin.h"
 #include "outbox/lanes.h"
 #include "outbox/retry/handler.h"
+#include "producer/dead/dead_worker.h"
 #include "producer/http/api.h"
 #include "producer/lane_watch.h"
 #include "producer/producer_mysql.h"
@@ -73,10 +75,12 @@ struct serve {
     struct queue *remarks;
     struct queue *tasks;
     struct queue *removals;
+    struct queue *dead;
     struct page_cache *pages;
     struct ranking ranking;
     bool has_votes; /* api.votes is on; otherwise a shard has a task intake only */
     bool lists;     /* api.lists is on, and has_votes */
+    bool has_dead;  /* api.operate is on, and has_votes: dead records are those of votes */
     struct shard *shards;
     size_t shard_count;
     struct loop expire_loop;
@@ -87,6 +91,9 @@ struct serve {
     struct removal_mysql *removal_store;
     struct remover *remover;
     struct loop removal_loop;
+    struct dead_admin *dead_admin; /* NULL: has_dead is false, as dead_worker */
+    struct dead_worker *dead_worker;
+    struct loop dead_loop;
     struct api *api;
 };
 
@@ -130,6 +137,15 @@ static void wake_remover(void *ctx, size_t shard)
         loop_wake(&serve->removal_loop);
 }
 
+static void wake_dead_worker(void *ctx, size_t shard)
+{
+    struct serve *serve = ctx;
+
+    (void)shard;
+    if (serve->has_dead)
+        loop_wake(&serve->dead_loop);
+}
+
 static void wake_builder(void *ctx)
 {
     struct serve *serve = ctx;
@@ -169,8 +185,10 @@ static int64_t expire_step(void *ctx, int64_t now_ms)
     int64_t remarks_ms = queue_expire(serve->remarks, now_ms);
     int64_t tasks_ms = queue_expire(serve->tasks, now_ms);
     int64_t removals_ms = queue_expire(serve->removals, now_ms);
+    int64_t dead_ms = queue_expire(serve->dead, now_ms);
 
-    return min_ms(min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms)), removals_ms);
+    return min_ms(min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms)),
+                  min_ms(removals_ms, dead_ms));
 }
 
 static enum rc open_queues(struct serve *serve, struct err *err)
@@ -212,7 +230,12 @@ static enum rc open_queues(struct serve *serve, struct err *err)
     config.wake = wake_remover;
     config.waiting = &serve_queue_removals;
     config.name = "removals";
-    return rc == RC_OK ? queue_open(&serve->removals, &config, err) : rc;
+    if (rc == RC_OK)
+        rc = queue_open(&serve->removals, &config, err);
+    config.wake = wake_dead_worker;
+    config.waiting = &serve_queue_dead;
+    config.name = "dead records";
+    return rc == RC_OK ? queue_open(&serve->dead, &config, err) : rc;
 }
 
 static enum rc make_committer(struct serve *serve, size_t number, struct err *err)
@@ -340,6 +363,25 @@ static enum rc make_remover(struct serve *serve, struct err *err)
                      err);
 }
 
+static enum rc make_dead_worker(struct serve *serve, struct err *err)
+{
+    struct dead_worker_config config = {
+        .queue = serve->dead,
+        .rng = os_random_u64,
+        .stop = serve->env.stop,
+    };
+    enum rc rc = dead_admin_open(&serve->dead_admin, serve->env.settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    config.ops = dead_admin_ops(serve->dead_admin);
+    rc = dead_worker_open(&serve->dead_worker, &config, err);
+    if (rc != RC_OK)
+        return rc;
+    return loop_init(&serve->dead_loop, "dead", dead_worker_step, serve->dead_worker, &serve->stop,
+                     err);
+}
+
 static enum rc read_lanes(void *ctx, struct lanes *lanes, bool served[LANES_MAX], struct err *err)
 {
     struct serve *serve = ctx;
@@ -395,10 +437,14 @@ static void serve_close(void *role)
     remover_close(serve->remover);
     removal_mysql_close(serve->removal_store);
     producer_mysql_close(serve->close_store);
+    loop_done(&serve->dead_loop);
+    dead_worker_close(serve->dead_worker);
+    dead_admin_close(serve->dead_admin);
     loop_done(&serve->watch_loop);
     lane_watch_done(&serve->lane_watch);
     db_close(serve->watch_db);
     loop_done(&serve->expire_loop);
+    queue_free(serve->dead);
     queue_free(serve->removals);
     queue_free(serve->tasks);
     queue_free(serve->remarks);
@@ -501,6 +547,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = make_remover(serve, err);
     if (rc == RC_OK && serve->lists)
         rc = make_ranking(serve, err);
+    if (rc == RC_OK && serve->has_dead)
+        rc = make_dead_worker(serve, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         if (serve->has_votes)
             rc = make_committer(serve, i, err);
@@ -528,6 +576,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     serve->shard_count = (size_t)env->settings->api.committers;
     serve->has_votes = serve_has_votes(env->settings);
     serve->lists = serve->has_votes && strcmp(env->settings->api.lists, "on") == 0;
+    serve->has_dead = serve->has_votes && strcmp(env->settings->api.operate, "on") == 0;
     rc = open_parts(serve, err);
     if (rc != RC_OK)
         serve_close(serve);
@@ -562,6 +611,9 @@ static void join_threads(struct serve *serve)
     loop_join(&serve->removal_loop);
     remover_close(serve->remover);
     serve->remover = NULL;
+    loop_join(&serve->dead_loop);
+    dead_worker_close(serve->dead_worker);
+    serve->dead_worker = NULL;
     loop_join(&serve->ranking.watcher_loop);
     if (serve->ranking.watcher.lists)
         recommended_watcher_end(&serve->ranking.watcher, os_now_ms());
@@ -582,6 +634,7 @@ static enum rc serve_start(void *role, struct err *err)
         .removals = serve->removals,
         .recommended = serve->ranking.lists,
         .tasks = serve->tasks,
+        .dead = serve->dead,
         .handlers = &serve->handlers,
         .shards = serve->shard_count,
     };
@@ -593,6 +646,8 @@ static enum rc serve_start(void *role, struct err *err)
         rc = loop_start(&serve->removal_loop, err);
     if (rc == RC_OK && serve->lists)
         rc = start_ranking(&serve->ranking, err);
+    if (rc == RC_OK && serve->has_dead)
+        rc = loop_start(&serve->dead_loop, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         if (serve->has_votes)
             rc = loop_start(&serve->shards[i].commit_loop, err);
@@ -636,6 +691,15 @@ static void report_remarks(struct health *health, const struct serve *serve, int
                     "cannot be reached: lists are old or answered 503; the log says why");
     else
         health_good(health, "database for remarks");
+}
+
+static void report_dead(struct health *health, const struct serve *serve)
+{
+    if (queue_is_unavailable(serve->dead))
+        health_warn(health, "databases for dead records",
+                    "cannot be reached: /v1/dead answers 503; the log says why");
+    else
+        health_good(health, "databases for dead records");
 }
 
 /* Deleted remarks are listed no more, whatever their removal waits for. */
@@ -695,6 +759,8 @@ static void report_votes(struct health *health, struct serve *serve)
         report_remarks(health, serve, remarks_ms);
     if (serve->lists && serve->remover)
         report_removals(health, serve);
+    if (serve->has_dead)
+        report_dead(health, serve);
     report_lanes(health, serve);
     report_queue(health, serve->votes, "vote queue");
     report_queue(health, serve->reads, "read queue");
@@ -725,7 +791,7 @@ static void drain_queues(struct serve *serve, int64_t until_ms)
 {
     while (os_now_ms() < until_ms &&
            !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->remarks) &&
-             queue_idle(serve->tasks) && queue_idle(serve->removals)))
+             queue_idle(serve->tasks) && queue_idle(serve->removals) && queue_idle(serve->dead)))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
 }
 
@@ -737,6 +803,17 @@ static void interrupt_removals(struct serve *serve)
     removal_mysql_interrupt(serve->removal_store);
 }
 
+static void drop_queues(struct serve *serve)
+{
+    struct queue *const queues[] = {serve->votes, serve->remarks,  serve->reads,
+                                    serve->tasks, serve->removals, serve->dead};
+
+    for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
+        queue_close(queues[i]);
+    for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++)
+        queue_drop(queues[i]);
+}
+
 /* Requests that wait are processed for half of the time that a clean stop may take. Statements that
  * still run then are interrupted, and their clients get the answer that the outcome is unknown. */
 static void serve_join(void *role)
@@ -746,16 +823,7 @@ static void serve_join(void *role)
 
     api_quiesce(serve->api);
     drain_queues(serve, os_now_ms() + half_ms);
-    queue_close(serve->votes);
-    queue_close(serve->remarks);
-    queue_close(serve->reads);
-    queue_close(serve->tasks);
-    queue_close(serve->removals);
-    queue_drop(serve->votes);
-    queue_drop(serve->remarks);
-    queue_drop(serve->reads);
-    queue_drop(serve->tasks);
-    queue_drop(serve->removals);
+    drop_queues(serve);
     for (size_t i = 0; i < serve->shard_count; i++) {
         if (!queue_idle(serve->votes) && serve->has_votes)
             producer_mysql_interrupt(serve->shards[i].vote_store);
@@ -767,6 +835,8 @@ static void serve_join(void *role)
             producer_mysql_interrupt(serve->shards[i].task_store);
     }
     interrupt_removals(serve);
+    if (serve->has_dead && !queue_idle(serve->dead))
+        dead_admin_interrupt(serve->dead_admin);
     join_threads(serve);
     api_close(serve->api);
     serve->api = NULL;
@@ -825,5 +895,5 @@ const struct role serve_role = {
     .health = serve_health,
     .join = serve_join,
     .close = serve_close,
-    .sections = "mysql,sink,retry,api",
+    .sections = "mysql,sink,consumer,retry,api",
 };

@@ -78,6 +78,9 @@ struct metric serve_removals = {
 struct metric serve_queue_removals = {.name = "tallybox_removal_queue_remarks",
                                       .kind = METRIC_GAUGE,
                                       .help = "Requests to delete a remark that wait."};
+struct metric serve_queue_dead = {.name = "tallybox_dead_queue_requests",
+                                  .kind = METRIC_GAUGE,
+                                  .help = "Requests for dead records that wait."};
 struct metric serve_removal_oldest_age = {
     .name = "tallybox_removal_oldest_seconds",
     .kind = METRIC_GAUGE,
@@ -177,6 +180,7 @@ void serve_metrics_register(void)
         &serve_tasks_refused,        &serve_queue_tasks,         &serve_answers_2xx,
         &serve_answers_4xx,          &serve_answers_5xx,         &serve_removals,
         &serve_queue_removals,       &serve_removal_oldest_age,  &serve_failed_reports,
+        &serve_queue_dead,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

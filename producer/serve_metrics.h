@@ -37,6 +37,7 @@ extern struct metric serve_tasks_made;
 extern struct metric serve_tasks_existed;
 extern struct metric serve_tasks_refused;
 extern struct metric serve_queue_tasks;
+extern struct metric serve_queue_dead;
 extern struct metric serve_failed_reports;
 extern struct metric serve_answers_2xx;
 extern struct metric serve_answers_4xx;

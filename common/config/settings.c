@@ -123,9 +123,10 @@ const struct setting settings_table[] = {
     {CHOICE(api, tasks), "off", 0, 0, "off|on",
      "Accepts tasks for the retry queue over HTTP from tokens with the scope tasks:GROUP."},
     {CHOICE(api, operate), "off", 0, 0, "off|on",
-     "Lets tokens with the scope operate act on tasks over HTTP, as tallybox retry ACTION does. "
-     "The "
-     "account of serve then needs the privileges of retry_admin, too."},
+     "Lets tokens with the scope operate act on tasks and dead records over HTTP, as tallybox "
+     "retry "
+     "ACTION and tallybox dead do. The account of serve then needs the privileges of retry_admin "
+     "and dead, too."},
     {TEXT(api, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate for HTTPS and of its intermediate certificates."},
     {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},

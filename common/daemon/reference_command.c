@@ -107,6 +107,9 @@ static const struct event events[] = {
      "report it with `err`"},
     {"task_intake_failed", "error", "The retry queue's tables cannot be used; tasks get 503.",
      "grant what `err` names"},
+    {"dead_admin_failed", "error",
+     "The tables of dead records, or the audit, cannot be used; `/v1/dead` answers 503.",
+     "grant what `err` names"},
     {"change_unannounced", "warn",
      "It could not be stored that remarks of these items were written; it is tried again every "
      "500 ms, and until then other processes show the last lists. At most once a minute for each "

@@ -61,7 +61,8 @@ static const char *feature_off(const struct settings *settings, enum api_feature
 {
     bool has_votes = strcmp(settings->api.votes, "off") != 0;
 
-    if (!has_votes && (feature == API_FEATURE_VOTES || feature == API_FEATURE_LISTS))
+    if (!has_votes && (feature == API_FEATURE_VOTES || feature == API_FEATURE_LISTS ||
+                       feature == API_FEATURE_DEAD))
         return "votes are off; api.votes = on allows them";
     switch (feature) {
     case API_FEATURE_VOTES:
@@ -74,9 +75,10 @@ static const char *feature_off(const struct settings *settings, enum api_feature
                    ? NULL
                    : "lists of remarks are off; api.lists = on allows them";
     case API_FEATURE_OPERATE:
+    case API_FEATURE_DEAD:
         return operating_is_on(settings)
                    ? NULL
-                   : "actions on tasks over HTTP are off; api.operate = on allows them";
+                   : "actions of operators over HTTP are off; api.operate = on allows them";
     }
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include "common/buf.h"
 #include "common/http/http.h"
 #include "common/metrics.h"
+#include "producer/dead/dead_worker.h"
 #include "producer/http/request_json.h"
 #include "producer/queue.h"
 #include "producer/remark/remark_worker.h"
@@ -72,6 +73,7 @@ struct api_pending {
         struct remark_request remarks;
         struct removal_request removal;
         struct task_intake_request tasks;
+        struct dead_worker_request dead;
     } request; /* first */
     struct http_request *http;
     const struct api_pending_kind *kind;

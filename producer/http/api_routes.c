@@ -467,6 +467,86 @@ const struct api_route api_routes[] = {
     },
     {
         .method = "GET",
+        .path = "/v1/dead",
+        .handle = api_get_dead,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_DEAD,
+        .parameters = BIT(API_SINCE) | BIT(API_UNTIL) | BIT(API_LIMIT) | BIT(API_AFTER) |
+                      BIT(API_TOPIC) | BIT(API_PARTITION) | BIT(API_DEAD_CLASS) | BIT(API_KEY) |
+                      BIT(API_DECIDED),
+        .operation = "listDead",
+        .summary = "Dead records of the consumer group, by id, page by page",
+        .description = "Without payload and headers.",
+        .results = {{200, "DeadPage", "One page; send its `after` to get the next one."}},
+    },
+    {
+        .method = "POST",
+        .path = "/v1/dead",
+        .handle = api_post_dead,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_DEAD,
+        .body_max_at = BODY_MAX,
+        .operation = "changeDead",
+        .summary = "Replays or drops the dead records that a filter selects",
+        .description = "At most limit records, in the order of topic, partition and offset. With "
+                       "dryRun the records are only counted. If more is true, send the request "
+                       "again, but records that stay dead are tried again, too. A replay applies "
+                       "the records to the log; nothing is published to Kafka. The request may be "
+                       "sent again after any error: what was done stays done.",
+        .body = "DeadManyRequest",
+        .example = "{\"action\": \"replay\", \"reasonClass\": \"refused\", \"dryRun\": true}",
+        .results = {{200, "DeadDone", "What became of the records."}},
+    },
+    {
+        .method = "GET",
+        .path = "/v1/dead/{id}",
+        .handle = api_get_dead_record,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_DEAD,
+        .operation = "readDead",
+        .summary = "One dead record with payload and headers, also after it was decided",
+        .description = "Bytes that are no UTF-8 are in the member whose name ends in Base64.",
+        .id = "Id",
+        .results = {{200, "DeadRecord", "The record."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/dead/{id}/drop",
+        .handle = api_drop_dead,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_DEAD,
+        .body_max_at = BODY_MAX,
+        .operation = "dropDead",
+        .summary = "Gives a dead record up",
+        .description = "It is kept in dead_history. The request may be sent again after any error.",
+        .id = "Id",
+        .body = "ReasonRequest",
+        .example = "{\"reason\": \"a test of the load generator\", \"by\": \"ann\"}",
+        .results = {{200, "DeadDecided", "The record is not dead."}},
+        .may_find_nothing = true,
+    },
+    {
+        .method = "POST",
+        .path = "/v1/dead/{id}/replay",
+        .handle = api_replay_dead,
+        .scope = API_ROUTE_SCOPE_OPERATE,
+        .feature = API_FEATURE_DEAD,
+        .body_max_at = BODY_MAX,
+        .operation = "replayDead",
+        .summary = "Applies a dead record to the log, corrected if a value is given",
+        .description = "Nothing is published to Kafka. If the record still cannot be applied it "
+                       "stays dead (422), also behind an older record of its key (409). The "
+                       "request may be sent again after any error.",
+        .id = "Id",
+        .body = "DeadReplayRequest",
+        .example = "{\"reason\": \"the table works again\", \"by\": \"ann\"}",
+        .results = {{200, "DeadDecided", "The record is not dead."}},
+        .may_find_nothing = true,
+        .may_conflict = true,
+    },
+    {
+        .method = "GET",
         .path = "/v1/audit",
         .handle = api_get_audit,
         .scope = API_ROUTE_SCOPE_OPERATE,
@@ -519,6 +599,11 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_CONFIG_GROUP] = "group",
         [API_AFTER_SCENE] = "after",
         [API_AFTER_GROUP] = "after",
+        [API_TOPIC] = "topic",
+        [API_PARTITION] = "partition",
+        [API_DEAD_CLASS] = "reasonClass",
+        [API_KEY] = "key",
+        [API_DECIDED] = "decided",
     };
 
     return names[parameter];

@@ -29,6 +29,7 @@ struct api_config {
     struct page_cache *pages;              /* borrowed until the close */
     struct recommended *recommended;       /* borrowed until the close; NULL: api.lists is off */
     struct queue *tasks;                   /* task_intake_request */
+    struct queue *dead;                    /* dead_worker_request */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */
 };
@@ -53,6 +54,7 @@ enum api_feature {
     API_FEATURE_TASKS,
     API_FEATURE_LISTS,
     API_FEATURE_OPERATE,
+    API_FEATURE_DEAD, /* with api.operate and api.votes */
 };
 
 enum api_parameter {
@@ -79,6 +81,11 @@ enum api_parameter {
     API_CONFIG_GROUP,
     API_AFTER_SCENE,
     API_AFTER_GROUP,
+    API_TOPIC,
+    API_PARTITION,
+    API_DEAD_CLASS,
+    API_KEY,
+    API_DECIDED,
     API_PARAMETERS,
 };
 
@@ -124,7 +131,7 @@ struct api_route {
     bool may_find_nothing; /* answers 404 for an id that does not exist */
 };
 
-/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_scenes.c, api_clients.c,
+/* The handlers: api_votes.c, api_tasks.c, api_operate.c, api_scenes.c, api_clients.c, api_dead.c,
  * api_remarks.c, api_recommended.c and api_write_remarks.c. They run on the HTTP server's thread
  * and only put the request into a queue. */
 void api_post_votes(const struct api_config *config, const struct api_call *call);
@@ -156,6 +163,11 @@ void api_get_group(const struct api_config *config, const struct api_call *call)
 void api_patch_group(const struct api_config *config, const struct api_call *call);
 void api_enable_group(const struct api_config *config, const struct api_call *call);
 void api_disable_group(const struct api_config *config, const struct api_call *call);
+void api_get_dead(const struct api_config *config, const struct api_call *call);
+void api_get_dead_record(const struct api_config *config, const struct api_call *call);
+void api_post_dead(const struct api_config *config, const struct api_call *call);
+void api_replay_dead(const struct api_config *config, const struct api_call *call);
+void api_drop_dead(const struct api_config *config, const struct api_call *call);
 
 /* The table: routes of one path stand together, in the order of their methods in Allow. */
 extern const struct api_route api_routes[];

@@ -23,8 +23,9 @@ static const struct {
     [REQUEST_FAULT_OUT_OF_RANGE] = {"out_of_range", 400, "a value is not allowed"},
     [REQUEST_FAULT_DUPLICATE] = {"duplicate", 400,
                                  "a query parameter is given twice, or params twice"},
-    [REQUEST_FAULT_REFUSED] = {"refused", 422, "the database or the handler refuses this item"},
-    [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path, task or remark"},
+    [REQUEST_FAULT_REFUSED] = {"refused", 422,
+                               "the database, the handler or a rule refuses this item"},
+    [REQUEST_FAULT_NOT_FOUND] = {"not_found", 404, "there is no such path, task, record or remark"},
     [REQUEST_FAULT_DELETED] = {"deleted", 404,
                                "the content is deleted: it takes no more votes, and its id can be "
                                "that of no new remark; "
@@ -45,7 +46,8 @@ static const struct {
         {"retry_traffic", 409,
          "the task comes from an attempt of the queue, which tries again itself"},
     [REQUEST_FAULT_CONFLICT] =
-        {"conflict", 409, "the state of the task does not allow the action; nothing was done"},
+        {"conflict", 409,
+         "the state of the task or record does not allow the action; nothing was done"},
     [REQUEST_FAULT_FULL] = {"too_many_requests", 429,
                             "the queue or the scene is full; nothing was done"},
     [REQUEST_FAULT_UNAVAILABLE] =

@@ -54,6 +54,11 @@ class OpenApi(suite.Case):
         done = run_python(self.stack.folder, "-m", "openapi_spec_validator", PAGE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def wait_dead(self):
+        """Readiness does not wait for the queue of dead records either."""
+        suite.wait_for("dead records to be asked for", lambda: self.serve.call(
+            "GET", "/v1/dead", headers=BEARER).status == 200)
+
     def run_schemathesis(self, checks, *words):
         done = run_python(
             self.stack.folder, "-m", "schemathesis.cli", "run", PAGE,
@@ -68,11 +73,13 @@ class OpenApi(suite.Case):
         # The ids of the examples in the document. Readiness does not wait for the retry queue.
         suite.wait_for("a task to be accepted", lambda: self.serve.call(
             "POST", "/v1/tasks", TASK, BEARER).status == 201)
+        self.wait_dead()
         self.serve.call("POST", "/v1/votes", {"voterId": 1, "contentId": 1, "voting": 1}, BEARER)
         self.assertEqual(self.serve.call("GET", "/v1/tasks/1", headers=BEARER).status, 200)
         self.run_schemathesis(CHECKS_OF_GET, "--include-method", "GET")
 
     def test_answers_to_writes_are_those_of_the_document(self):
+        self.wait_dead()
         self.run_schemathesis(CHECKS, "--include-method", "POST")
         self.assertGreater(self.stack.number("SELECT COUNT(*) FROM vote_count"), 0)
         self.assertGreater(self.stack.number("SELECT COUNT(*) FROM retry_task"), 0)

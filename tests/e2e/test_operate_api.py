@@ -18,13 +18,14 @@ WAITING, RUNNING, QUEUED, BLOCKED, PARKED = range(5)
 URL = '{"url": "http://billing.example.org/"}'
 
 
-def grant_operating(stack):
-    """As RETRY.md tells: serve needs the privileges of retry_admin, too."""
-    grants = stack.command(["migrate", "grants", "--role", "retry_admin", "--account",
-                            "tallybox_serve@%"], {}).stdout
-    for line in grants.splitlines():
-        if line.startswith("GRANT "):
-            stack.sql(line.rstrip(";"))
+def grant_operating(stack, roles=("retry_admin", "dead")):
+    """As RETRY.md tells: serve needs the privileges of these roles, too."""
+    for role in roles:
+        grants = stack.command(["migrate", "grants", "--role", role, "--account",
+                                "tallybox_serve@%"], {}).stdout
+        for line in grants.splitlines():
+            if line.startswith("GRANT "):
+                stack.sql(line.rstrip(";"))
 
 
 class Operating(suite.Case):
