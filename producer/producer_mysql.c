@@ -683,6 +683,16 @@ static enum rc store_task_attempts(void *ctx, int64_t task_id,
                           err);
 }
 
+static enum rc store_clients(void *ctx, const char *group, const char *after, size_t rows_max,
+                             enum rc (*on_client)(void *client_ctx,
+                                                  const struct retry_client_view *view,
+                                                  struct err *err),
+                             void *client_ctx, struct err *err)
+{
+    return retry_client_each(((struct producer_mysql *)ctx)->db, group, after, rows_max, on_client,
+                             client_ctx, err);
+}
+
 static enum rc store_beat(void *ctx, const struct retry_beat *beat,
                           char config_version[RETRY_CONFIG_VERSION_SIZE], struct err *err)
 {
@@ -774,6 +784,7 @@ enum rc producer_mysql_open(struct producer_mysql **out, const struct mysql_sett
         .count_scene = store_count_scene,
         .each_group = store_each_group,
         .actions = store_actions,
+        .clients = store_clients,
         .beat = store_beat,
         .config_version = store_config_version,
         .scenes = store_scenes,

@@ -195,6 +195,12 @@ struct task_store {
                                             struct err *err),
                        void *action_ctx, bool *more, int64_t *after, struct err *err);
 
+    /* As retry_client_each(). */
+    enum rc (*clients)(void *ctx, const char *group, const char *after, size_t rows_max,
+                       enum rc (*on_client)(void *client_ctx, const struct retry_client_view *view,
+                                            struct err *err),
+                       void *client_ctx, struct err *err);
+
     /* As retry_client_beat() and retry_config_version(). */
     enum rc (*beat)(void *ctx, const struct retry_beat *beat,
                     char config_version[RETRY_CONFIG_VERSION_SIZE], struct err *err);

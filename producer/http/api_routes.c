@@ -284,6 +284,20 @@ const struct api_route api_routes[] = {
         .may_conflict = true,
     },
     {
+        .method = "GET",
+        .path = "/v1/clients",
+        .handle = api_get_clients,
+        .scope = API_ROUTE_SCOPE_FIND,
+        .feature = API_FEATURE_TASKS,
+        .parameters = BIT(API_CONFIG_GROUP) | BIT(API_LIMIT) | BIT(API_AFTER_ADDRESS),
+        .required = BIT(API_CONFIG_GROUP),
+        .operation = "listClients",
+        .summary = "The clients that take tasks of a group, by address, page by page",
+        .description = "An expired client gets no tasks, and is listed for a day. With a token of "
+                       "an operator any group may be asked for.",
+        .results = {{200, "ClientPage", "One page; send its `after` to get the next one."}},
+    },
+    {
         .method = "POST",
         .path = "/v1/clients/beat",
         .handle = api_post_beat,
@@ -599,6 +613,7 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_CONFIG_GROUP] = "group",
         [API_AFTER_SCENE] = "after",
         [API_AFTER_GROUP] = "after",
+        [API_AFTER_ADDRESS] = "after",
         [API_TOPIC] = "topic",
         [API_PARTITION] = "partition",
         [API_DEAD_CLASS] = "reasonClass",

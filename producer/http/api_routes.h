@@ -81,6 +81,7 @@ enum api_parameter {
     API_CONFIG_GROUP,
     API_AFTER_SCENE,
     API_AFTER_GROUP,
+    API_AFTER_ADDRESS,
     API_TOPIC,
     API_PARTITION,
     API_DEAD_CLASS,
@@ -152,6 +153,7 @@ void api_requeue_task(const struct api_config *config, const struct api_call *ca
 void api_get_audit(const struct api_config *config, const struct api_call *call);
 void api_edit_task(const struct api_config *config, const struct api_call *call);
 void api_post_beat(const struct api_config *config, const struct api_call *call);
+void api_get_clients(const struct api_config *config, const struct api_call *call);
 void api_get_config(const struct api_config *config, const struct api_call *call);
 void api_get_scenes(const struct api_config *config, const struct api_call *call);
 void api_get_scene(const struct api_config *config, const struct api_call *call);

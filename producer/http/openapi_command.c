@@ -62,6 +62,8 @@ static const struct {
                          "\"^[A-Za-z0-9_.:-]{1,64}/[A-Za-z0-9_.:-]{1,64}$\"}",
                          "default/mail", "The `after` of the page before."},
     [API_AFTER_GROUP] = {NAME_TEXT("64"), "default", "The `after` of the page before."},
+    [API_AFTER_ADDRESS] = {"{type: string, pattern: \"^[!-~]{1,255}$\"}",
+                           "http://127.0.0.1:8081/jobs", "The `after` of the page before."},
     [API_TOPIC] = {"{type: string, pattern: \"^[A-Za-z0-9._-]{1,249}$\"}", "outbox.event.vote",
                    "Records of this topic."},
     [API_PARTITION] = {"{type: integer, minimum: 0, maximum: 2147483647}", "0",

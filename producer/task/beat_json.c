@@ -4,6 +4,7 @@
 #include "common/text.h"
 #include "producer/task/task_json.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -150,6 +151,32 @@ static void put_field(struct buf *out, const char *name, const char *text)
 {
     buf_print(out, ",\"%s\":", name);
     json_text_put(out, text);
+}
+
+static void put_flag(struct buf *out, const char *name, bool flag)
+{
+    buf_print(out, ",\"%s\":%s", name, flag ? "true" : "false");
+}
+
+static void put_number(struct buf *out, const char *name, int64_t number)
+{
+    buf_print(out, ",\"%s\":%" PRId64, name, number);
+}
+
+void beat_json_put_client(struct buf *out, const struct retry_client_view *view)
+{
+    buf_text_put(out, "{\"group\":");
+    json_text_put(out, view->group);
+    put_field(out, "address", view->address);
+    put_field(out, "version", view->version);
+    put_flag(out, "live", view->is_live);
+    put_number(out, "firstBeatAt", view->first_beat_ms);
+    put_number(out, "lastBeatAt", view->last_beat_ms);
+    put_number(out, "expiresAt", view->expires_ms);
+    put_number(out, "failedReports", view->failed_reports);
+    put_field(out, "configVersion", view->config_version);
+    put_flag(out, "configCurrent", view->config_is_current);
+    buf_char(out, '}');
 }
 
 /* A policy that SQL has written may not be JSON. */

@@ -33,6 +33,9 @@ void beat_json_done(struct beat_json *json);
 /* Appends the answer to a beat. */
 void beat_json_put_answer(struct buf *out, const char *config_version);
 
+/* Appends a client as a JSON object. */
+void beat_json_put_client(struct buf *out, const struct retry_client_view *view);
+
 /* Append the configuration of a group: its head, each scene (first: it is the first one), and the
  * end. policy: JSON or NULL. */
 void beat_json_put_group(struct buf *out, const struct retry_group *group,

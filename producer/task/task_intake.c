@@ -464,6 +464,49 @@ static enum rc register_client(struct task_intake *intake, struct err *err)
     return RC_OK;
 }
 
+struct client_page {
+    struct task_intake_request *request;
+    size_t rows;
+    bool more;
+    char last[RETRY_CLIENT_ADDRESS_SIZE];
+};
+
+static enum rc put_client(void *ctx, const struct retry_client_view *view, struct err *err)
+{
+    struct client_page *page = ctx;
+    struct buf *body = &page->request->body;
+
+    (void)err;
+    page->more = page->rows == page->request->rows_max;
+    if (page->more)
+        return RC_OK;
+    if (page->rows++ > 0)
+        buf_char(body, ',');
+    beat_json_put_client(body, view);
+    snprintf(page->last, sizeof(page->last), "%s", view->address);
+    return RC_OK;
+}
+
+static enum rc list_clients(struct task_intake *intake, struct err *err)
+{
+    const struct task_store *store = intake->config.store;
+    struct task_intake_request *request = intake->request;
+    struct client_page page = {.request = request};
+    enum rc rc;
+
+    buf_reset(&request->body);
+    buf_text_put(&request->body, "{\"clients\":[");
+    rc = store->clients(store->ctx, request->group, request->after_address, request->rows_max + 1,
+                        put_client, &page, err);
+    buf_print(&request->body, "],\"more\":%s,\"after\":", page.more ? "true" : "false");
+    if (page.rows > 0)
+        json_text_put(&request->body, page.last);
+    else
+        buf_text_put(&request->body, "null");
+    buf_char(&request->body, '}');
+    return rc;
+}
+
 static enum rc put_scene(void *ctx, const char *scene, bool paused, const char *policy,
                          struct err *err)
 {
@@ -566,6 +609,9 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     case TASK_INTAKE_CONFIG:
         rc = show_config(intake, err);
+        break;
+    case TASK_INTAKE_CLIENTS:
+        rc = list_clients(intake, err);
         break;
     case TASK_INTAKE_CHANGE:
         rc = change_intake_make(intake->config.store, intake->request, err);

@@ -29,6 +29,7 @@ enum task_intake_kind {
     TASK_INTAKE_AUDIT,
     TASK_INTAKE_BEAT,
     TASK_INTAKE_CONFIG,
+    TASK_INTAKE_CLIENTS,
     TASK_INTAKE_CHANGE,
     TASK_INTAKE_SCENES,
     TASK_INTAKE_GROUPS,
@@ -50,6 +51,7 @@ struct task_intake_request {
     const struct retry_beat *beat;      /* of TASK_INTAKE_BEAT */
     const char *group;                  /* of TASK_INTAKE_CONFIG, as the next ones */
     const char *known;                  /* the header If-None-Match, or "" */
+    const char *after_address;          /* of TASK_INTAKE_CLIENTS, which uses group; NULL: none */
     bool is_known; /* the answer: the client has this version, and body is empty */
     char config_version[RETRY_CONFIG_VERSION_SIZE];
     struct retry_change *change;      /* of TASK_INTAKE_CHANGE, checked */

@@ -15,6 +15,7 @@ import test_retry_routing  # noqa: E402
 
 TOKEN = "token-of-the-shop-and-its-clients"
 OTHER = "token-of-the-mail-and-its-clients"
+OPERATOR = "token-of-the-operator-of-the-queue"
 JSON = {"Content-Type": "application/json"}
 
 
@@ -126,6 +127,81 @@ class Beats(ClientsCase):
                                          serve=(self.serve, second)[number % 2]).status, range(24)))
         self.assertEqual(sorted(answers), [200] * 8 + [422] * 16)
         self.assertEqual(len(self.clients()), 8)
+
+
+class Listed(ClientsCase):
+    """GET /v1/clients."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        tokens = cls.stack.folder / "tokens"
+        tokens.write_text(tokens.read_text() + f"{OPERATOR} operate\n")
+        cls.operator = cls.stack.role("serve", sets={**cls.sets, "api.operate": "on"})
+        suite.wait_for("clients to be asked for", lambda: cls.operator.call(
+            "GET", "/v1/clients?group=shop", headers={"Authorization": f"Bearer {TOKEN}"}).status == 200)
+
+    def listed(self, query, status=200, **more):
+        answer = self.call("GET", f"/v1/clients?{query}", serve=self.operator, **more)
+        self.assertEqual(answer.status, status, answer.body)
+        return json.loads(answer.body)
+
+    def test_the_clients_of_a_group_are_listed_page_by_page(self):
+        for number in range(5):
+            self.beat(f"http://n{number}.shop.example", version=f"1.{number}", failedReports=number)
+        self.beat("http://other.shop.example", group="mail", token=OTHER)
+        self.age("http://n3.shop.example:80", 91)
+        found, query = [], "group=shop&limit=2"
+        while True:
+            page = self.listed(query)
+            found += page["clients"]
+            if not page["more"]:
+                break
+            self.assertEqual((len(page["clients"]), page["after"]), (2, found[-1]["address"]))
+            query = f"group=shop&limit=2&after={page['after']}"
+        self.assertEqual(
+            [(one["group"], one["address"], one["version"], one["failedReports"], one["live"])
+             for one in found],
+            [("shop", f"http://n{n}.shop.example:80", f"1.{n}", n, n != 3) for n in range(5)])
+        # As the command has them.
+        self.assertEqual(
+            [(one["address"], one["lastBeatAt"], one["expiresAt"], one["firstBeatAt"],
+              one["configVersion"], one["configCurrent"]) for one in found],
+            [(one["address"], one["last_beat_ms"], one["expires_ms"], one["first_beat_ms"],
+              one["config_version"], one["config_current"])
+             for one in self.clients("--group", "shop")])
+        self.assertTrue(all(one["expiresAt"] - one["lastBeatAt"] == 90000 for one in found))
+        self.stack.tallybox("retry", "group", "set", "shop", "--route", "lru")
+        self.addCleanup(self.stack.tallybox, "retry", "group", "set", "shop", "--route", "round_robin")
+        self.assertEqual({one["configCurrent"] for one in self.listed("group=shop")["clients"]},
+                         {False})
+        self.assertEqual(self.listed("group=shop&after=~"),
+                         {"clients": [], "more": False, "after": None})
+
+    def test_a_token_sees_the_clients_of_its_groups_and_an_operator_all(self):
+        self.beat("http://a.shop.example")
+        self.beat("http://b.shop.example", group="mail", token=OTHER)
+        self.assertEqual(self.listed("group=mail", 403)["error"]["at"], "group")
+        self.assertEqual(self.listed("group=shop", 403, token=OTHER)["error"]["code"], "forbidden")
+        for group, address in (("shop", "http://a.shop.example:80"),
+                               ("mail", "http://b.shop.example:80")):
+            page = self.listed(f"group={group}", token=OPERATOR)
+            self.assertEqual([one["address"] for one in page["clients"]], [address])
+        self.assertEqual(self.listed("group=none", token=OPERATOR)["clients"], [])
+        off = self.call("GET", "/v1/clients?group=shop", token=TOKEN)
+        self.assertEqual(off.status, 200, off.body)
+
+    def test_bad_queries_are_refused(self):
+        for query, code, at in (("", "missing", "group"), ("group=a%20b", "out_of_range", "group"),
+                                ("group=shop&limit=0", "out_of_range", "limit"),
+                                ("group=shop&limit=201", "out_of_range", "limit"),
+                                ("group=shop&after=", "out_of_range", "after"),
+                                ("group=shop&after=%C3%A4", "out_of_range", "after"),
+                                ("group=shop&after=" + "a" * 256, "out_of_range", "after"),
+                                ("group=shop&x=1", "unknown_field", "x")):
+            with self.subTest(query=query):
+                error = self.listed(query, 400)["error"]
+                self.assertEqual((error["code"], error["at"]), (code, at))
 
 
 class Configuration(ClientsCase):

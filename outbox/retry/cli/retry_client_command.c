@@ -21,11 +21,12 @@ static void put_client_json(struct client_list *list, const struct retry_client_
     buf_text_put(&list->out, list->count == 0 ? "\n  " : ",\n  ");
     task_text_put_object(
         &list->out,
-        json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:I, s:I, s:I}", "group", view->group, "address",
-                  view->address, "version", view->version, "live", view->is_live, "config_version",
-                  view->config_version, "config_current", view->config_is_current, "failed_reports",
-                  (json_int_t)view->failed_reports, "first_beat_ms",
-                  (json_int_t)view->first_beat_ms, "last_beat_ms", (json_int_t)view->last_beat_ms));
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:b, s:I, s:I, s:I, s:I}", "group", view->group,
+                  "address", view->address, "version", view->version, "live", view->is_live,
+                  "config_version", view->config_version, "config_current", view->config_is_current,
+                  "failed_reports", (json_int_t)view->failed_reports, "first_beat_ms",
+                  (json_int_t)view->first_beat_ms, "last_beat_ms", (json_int_t)view->last_beat_ms,
+                  "expires_ms", (json_int_t)view->expires_ms));
 }
 
 static void put_client_row(struct client_list *list, const struct retry_client_view *view)
@@ -62,7 +63,7 @@ int retry_clients(struct db *db, const struct retry_request *request)
 
     if (list.json)
         buf_text_put(&list.out, "{\"clients\": [");
-    rc = retry_client_each(db, request->words.group, ROWS_MAX, list_on_client, &list, &err);
+    rc = retry_client_each(db, request->words.group, NULL, ROWS_MAX, list_on_client, &list, &err);
     if (rc != RC_OK) {
         buf_done(&list.out);
         return options_fail(rc, &err);

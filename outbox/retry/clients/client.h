@@ -92,11 +92,13 @@ struct retry_client_view {
     int64_t failed_reports;
     int64_t first_beat_ms; /* since 1970, as the next one; by the database's clock */
     int64_t last_beat_ms;
+    int64_t expires_ms; /* it is live until then, unless it beats */
     int64_t now_ms;
 };
 
-/* The clients of a group, NULL: of all, by group and address, rows_max at most. */
-enum rc retry_client_each(struct db *db, const char *group, size_t rows_max,
+/* The clients of a group, NULL: of all, by group and address, rows_max at most. after: only those
+ * of the group with a greater address; NULL: all. */
+enum rc retry_client_each(struct db *db, const char *group, const char *after, size_t rows_max,
                           enum rc (*on_client)(void *ctx, const struct retry_client_view *view,
                                                struct err *err),
                           void *ctx, struct err *err);

@@ -242,13 +242,14 @@ static enum rc client_on_row(void *ctx, const struct db_row *row, struct err *er
         .failed_reports = db_column_i64(row, 6),
         .first_beat_ms = db_column_i64(row, 7),
         .last_beat_ms = db_column_i64(row, 8),
+        .expires_ms = db_column_i64(row, 8) + RETRY_CLIENT_LIVE_MS,
         .now_ms = db_column_i64(row, 9),
     };
 
     return client_query->on_client(client_query->ctx, &view, err);
 }
 
-enum rc retry_client_each(struct db *db, const char *group, size_t rows_max,
+enum rc retry_client_each(struct db *db, const char *group, const char *after, size_t rows_max,
                           enum rc (*on_client)(void *ctx, const struct retry_client_view *view,
                                                struct err *err),
                           void *ctx, struct err *err)
@@ -266,6 +267,8 @@ enum rc retry_client_each(struct db *db, const char *group, size_t rows_max,
                                                                        "g.name = c.task_group");
     if (group)
         put_text(db, &sql, " WHERE c.task_group = ", group);
+    if (group && after)
+        put_text(db, &sql, " AND c.address > ", after);
     buf_print(&sql, " ORDER BY c.task_group, c.address LIMIT %zu", rows_max);
     rc = db_query_buf(db, &sql, client_on_row, &client_query, err);
     buf_done(&sql);
