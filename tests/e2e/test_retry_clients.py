@@ -6,6 +6,7 @@ import json
 import pathlib
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -249,6 +250,36 @@ class Configuration(ClientsCase):
         self.assertIn("consistent_hash", done.stderr)
 
 
+class Stalls:
+    """How long the machine or the database has kept a thread waiting that needs almost nothing."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.ending = threading.Event()
+        self.longest = 0
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def watch(self):
+        with suite.connect(self.stack.name) as connection, connection.cursor() as cursor:
+            while not self.ending.is_set():
+                before = time.monotonic()
+                self.ending.wait(0.01)
+                cursor.execute("SELECT COUNT(*) FROM retry_scene")
+                cursor.fetchall()
+                self.longest = max(self.longest, time.monotonic() - before)
+
+    def begin(self):
+        self.longest = 0
+
+    def longest_ms(self):
+        return self.longest * 1000
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+
+
 class Pushes(ClientsCase):
     """Changes of a configuration reach the live clients."""
 
@@ -294,6 +325,49 @@ class Pushes(ClientsCase):
         self.assertEqual(servers[2].asked, [])
         # A beat tells it, too: there is no push then.
         self.assertEqual(self.beat(addresses[2], serve=serve)["configVersion"], versions[-1])
+
+    def test_a_change_is_a_task_for_each_live_client_within_a_second(self):
+        """As RETRY.md promises, by the clock of the database: from the change, as its row has it, to
+        the last task. A change proves nothing while the machine or the database stalls."""
+        number, proofs = 64, 5
+        serve = self.stack.role("serve", sets={**self.sets, "retry.clients_max": number})
+        self.addCleanup(serve.kill)
+        suite.wait_for("clients to be asked for", lambda: self.call(
+            "GET", "/v1/clients?group=shop", serve=serve).status == 200)
+        for client in range(number):
+            self.beat(f"http://n{client}.shop.example", serve=serve)
+        # The tasks wait, so that their times can be read.
+        self.stack.tallybox("retry", "pause", "config", "--group", "shop", "--wait", "0")
+        self.addCleanup(self.stack.sql, "DELETE FROM retry_scene")
+        self.addCleanup(self.stack.sql, "DELETE FROM retry_task")
+        for _ in range(2):
+            self.start("retry", sets={"retry.http_hosts": "*.shop.example"})
+        stalls = Stalls(self.stack)
+        self.addCleanup(stalls.end)
+        delays = []
+        for attempts in range(1, 40):
+            self.wait_told(number)
+            self.stack.sql("DELETE FROM retry_task")
+            stalls.begin()
+            self.stack.tallybox("retry", "scene", "set", "mail", "--group", "shop", "--policy",
+                                json.dumps({"attempts": attempts}), "--wait", "0")
+            suite.wait_for("a task for each client", lambda: self.stack.number(
+                "SELECT COUNT(*) FROM retry_task WHERE scene = 'config'") == number)
+            longest = stalls.longest_ms()
+            delay, = self.stack.sql(
+                "SELECT TIMESTAMPDIFF(MICROSECOND, (SELECT updated_at FROM retry_scene WHERE scene = "
+                "'mail'), MAX(created_at)) DIV 1000 FROM retry_task WHERE scene = 'config'")[0]
+            if longest < 200:
+                delays.append(delay)
+            if len(delays) == proofs:
+                break
+        self.assertEqual(len(delays), proofs, "the machine stalls all the time")
+        self.assertLessEqual(max(delays), 1000, delays)
+
+    def wait_told(self, number):
+        """Every client has been told the version of its group."""
+        suite.wait_for("no push to be missing", lambda: [one["config_current"] for one in self.clients(
+            "--group", "shop")] == [True] * number)
 
     def test_a_group_without_such_tasks_gets_none(self):
         self.beat("http://a.shop.example")

@@ -120,12 +120,14 @@ static enum rc read_live(void *ctx,
     return rc;
 }
 
-static enum rc push_config(void *ctx, const struct client_push *push, bool *pushed, struct err *err)
+static enum rc push_config(void *ctx, const struct client_push *pushes, size_t count,
+                           size_t *pushed, struct err *err)
 {
     (void)ctx;
-    (void)push;
+    (void)pushes;
+    (void)count;
     (void)err;
-    *pushed = false;
+    *pushed = 0;
     return RC_OK;
 }
 

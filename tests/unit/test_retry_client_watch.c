@@ -20,6 +20,7 @@ struct fixture {
     size_t row_count;
     enum rc each_rc, push_rc, forget_rc;
     int pushes;
+    int push_calls;
     int forgets;
     char pushed[RETRY_CLIENT_ADDRESS_SIZE];
     int64_t now_ms;
@@ -38,17 +39,21 @@ static enum rc fake_each(void *ctx,
     return fixture.each_rc == RC_OK ? RC_OK : err_fail(err, fixture.each_rc, 0, "each");
 }
 
-static enum rc fake_push(void *ctx, const struct client_push *push, bool *pushed, struct err *err)
+static enum rc fake_push(void *ctx, const struct client_push *pushes, size_t count, size_t *pushed,
+                         struct err *err)
 {
     (void)ctx;
+    assert_true(count > 0);
     if (fixture.push_rc != RC_OK)
         return err_fail(err, fixture.push_rc, 0, "push");
-    fixture.pushes++;
-    snprintf(fixture.pushed, sizeof(fixture.pushed), "%s", push->address);
-    *pushed = true;
+    fixture.pushes += (int)count;
+    fixture.push_calls++;
+    snprintf(fixture.pushed, sizeof(fixture.pushed), "%s", pushes[count - 1].address);
+    *pushed = count;
     for (size_t i = 0; i < fixture.row_count; i++)
-        if (strcmp(fixture.rows[i].address, push->address) == 0)
-            fixture.rows[i].told_version = fixture.rows[i].config_version;
+        for (size_t k = 0; k < count; k++)
+            if (strcmp(fixture.rows[i].address, pushes[k].address) == 0)
+                fixture.rows[i].told_version = fixture.rows[i].config_version;
     return RC_OK;
 }
 
@@ -180,6 +185,24 @@ static void many_pushes_take_several_steps(void **state)
     assert_int_equal(fixture.pushes, CLIENT_PUSHES_MAX);
     assert_true(step() > 0);
     assert_int_equal(fixture.pushes, ROWS_MAX);
+    /* One transaction each: a COMMIT costs more than its statements. */
+    assert_int_equal(fixture.push_calls, 2);
+}
+
+/* Whenever it is written: each reading pushes what it finds, and the next one is not later. */
+static void a_change_is_pushed_within_a_second(void **state)
+{
+    int64_t wait_ms;
+
+    (void)state;
+    add_row("http://a:80", "2");
+    wait_ms = step();
+    assert_true(wait_ms > 0 && wait_ms <= 500);
+    fixture.rows[0].told_version = "1";
+    fixture.now_ms += wait_ms;
+    wait_ms = client_watch_step(&fixture.watch, fixture.now_ms);
+    assert_int_equal(fixture.pushes, 1);
+    assert_true(wait_ms > 0 && wait_ms <= 500);
 }
 
 static void old_rows_are_deleted_once_a_minute(void **state)
@@ -219,6 +242,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_change_is_pushed_once_after_any_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(many_pushes_take_several_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_is_pushed_within_a_second, setup, teardown),
         cmocka_unit_test_setup_teardown(old_rows_are_deleted_once_a_minute, setup, teardown),
         cmocka_unit_test_setup_teardown(tasks_without_a_live_client_make_a_condition, setup,
                                         teardown),

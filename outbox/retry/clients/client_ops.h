@@ -39,10 +39,11 @@ struct client_ops {
                                          struct err *err),
                     void *client_ctx, struct err *err);
 
-    /* Makes a task that tells a client the version of its group's configuration, and records that
-     * it was told, unless it was told meanwhile; both or neither. *pushed: whether the task was
-     * made. RC_REJECT: the group takes no such task. */
-    enum rc (*push)(void *ctx, const struct client_push *push, bool *pushed, struct err *err);
+    /* Makes a task for each client that tells it the version of its group's configuration, and
+     * records that it was told, unless it was told meanwhile; all in one transaction. *pushed: how
+     * many tasks were made. RC_REJECT: a group takes no such task; nothing was done. */
+    enum rc (*push)(void *ctx, const struct client_push *pushes, size_t count, size_t *pushed,
+                    struct err *err);
 
     /* Deletes up to rows_max clients whose last beat is older than RETRY_CLIENT_KEPT_MS. *count:
      * how many. */

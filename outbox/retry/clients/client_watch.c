@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A change of a configuration is pushed within a second. */
+/* A change of a configuration is a task for each live client within a second. */
 #define READ_EVERY_MS 500
 #define FORGET_EVERY_MS 60000
 #define FORGET_ROWS_MAX 500
@@ -114,15 +114,14 @@ static void report_reading(struct client_watch *watch, int64_t now_ms)
 
 static enum rc push_configs(struct client_watch *watch, struct err *err)
 {
-    enum rc rc = RC_OK;
+    size_t pushed = 0;
+    enum rc rc;
 
-    for (size_t i = 0; i < watch->push_count && rc == RC_OK; i++) {
-        bool pushed = false;
-
-        rc = watch->ops.push(watch->ops.ctx, &watch->pushes[i], &pushed, err);
-        if (rc == RC_OK)
-            metric_add(&retry_config_pushes, pushed);
-    }
+    if (watch->push_count == 0)
+        return RC_OK;
+    rc = watch->ops.push(watch->ops.ctx, watch->pushes, watch->push_count, &pushed, err);
+    if (rc == RC_OK)
+        metric_add(&retry_config_pushes, (int64_t)pushed);
     return rc;
 }
 

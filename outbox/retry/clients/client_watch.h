@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLIENT_PUSHES_MAX 128 /* of one step */
+#define CLIENT_PUSHES_MAX 128 /* of one step, in one transaction */
 
 struct client_watch {
     struct clients *clients;

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct client_query {
@@ -71,44 +72,76 @@ static enum rc mark_told(struct store *store, const struct client_push *push, ui
     return store_exec(store, affected, err);
 }
 
-/* The address has no character that JSON escapes: see http_url_read(). */
-static enum rc append_push(struct store *store, const struct client_push *push, struct err *err)
-{
+/* The task of a push and what it points to. */
+struct push_task {
     char options[RETRY_CLIENT_ADDRESS_SIZE + 64];
     char params[RETRY_NAME_BYTES_MAX + RETRY_CONFIG_VERSION_SIZE + 64];
     char key[RETRY_CONFIG_VERSION_SIZE + 32];
+};
+
+/* The address has no character that JSON escapes: see http_url_read(). */
+static struct retry_new_task make_task(struct push_task *texts, const struct client_push *push)
+{
     struct retry_new_task task = {
         .group = push->group,
         .scene = RETRY_CONFIG_SCENE,
         .handler = "http",
-        .idempotency_key = key,
-        .options = options,
-        .params = params,
+        .idempotency_key = texts->key,
+        .options = texts->options,
+        .params = texts->params,
     };
 
-    snprintf(options, sizeof(options), "{\"url\":\"%s" RETRY_CONFIG_PATH "\"}", push->address);
-    snprintf(params, sizeof(params), "{\"group\":\"%s\",\"version\":\"%s\"}", push->group,
-             push->config_version);
-    snprintf(key, sizeof(key), "%s/%016" PRIx64, push->config_version,
+    snprintf(texts->options, sizeof(texts->options), "{\"url\":\"%s" RETRY_CONFIG_PATH "\"}",
+             push->address);
+    snprintf(texts->params, sizeof(texts->params), "{\"group\":\"%s\",\"version\":\"%s\"}",
+             push->group, push->config_version);
+    snprintf(texts->key, sizeof(texts->key), "%s/%016" PRIx64, push->config_version,
              hash_fnv1a(HASH_START, push->address, strlen(push->address)));
-    task.params_len = strlen(params);
-    return retry_append(store->db, &task, 1, NULL, err);
+    task.params_len = strlen(texts->params);
+    return task;
 }
 
-static enum rc ops_push(void *ctx, const struct client_push *push, bool *pushed, struct err *err)
+/* tasks and texts have room for count of them. */
+static enum rc push_all(struct store *store, const struct client_push *pushes, size_t count,
+                        struct retry_new_task *tasks, struct push_task *texts, size_t *pushed,
+                        struct err *err)
 {
-    struct store *store = ctx;
-    uint64_t affected = 0;
+    size_t made = 0;
     enum rc rc = store_begin(store, err);
 
-    *pushed = false;
     if (rc != RC_OK)
         return rc;
-    rc = mark_told(store, push, &affected, err);
-    if (rc == RC_OK && affected > 0)
-        rc = append_push(store, push, err);
-    *pushed = rc == RC_OK && affected > 0;
-    return store_end(store, rc, err);
+    for (size_t i = 0; rc == RC_OK && i < count; i++) {
+        uint64_t affected = 0;
+
+        rc = mark_told(store, &pushes[i], &affected, err);
+        if (rc == RC_OK && affected > 0) {
+            tasks[made] = make_task(&texts[made], &pushes[i]);
+            made++;
+        }
+    }
+    if (rc == RC_OK && made > 0)
+        rc = retry_append(store->db, tasks, made, NULL, err);
+    rc = store_end(store, rc, err);
+    *pushed = rc == RC_OK ? made : 0;
+    return rc;
+}
+
+static enum rc ops_push(void *ctx, const struct client_push *pushes, size_t count, size_t *pushed,
+                        struct err *err)
+{
+    struct retry_new_task *tasks = calloc(count, sizeof(*tasks));
+    struct push_task *texts = calloc(count, sizeof(*texts));
+    enum rc rc;
+
+    *pushed = 0;
+    if (tasks && texts)
+        rc = push_all(ctx, pushes, count, tasks, texts, pushed, err);
+    else
+        rc = err_fail(err, RC_RETRY, 0, "no memory for %zu pushes", count);
+    free(texts);
+    free(tasks);
+    return rc;
 }
 
 static enum rc ops_forget(void *ctx, size_t rows_max, size_t *count, struct err *err)
