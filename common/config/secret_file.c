@@ -11,6 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static bool is_open_mode(const struct stat *is)
+{
+    return (is->st_mode & (S_IROTH | S_IWOTH)) != 0;
+}
+
 static enum rc check_file(int fd, const char *path, bool secret, struct err *err)
 {
     struct stat is;
@@ -19,7 +24,7 @@ static enum rc check_file(int fd, const char *path, bool secret, struct err *err
         return err_fail(err, RC_REJECT, errno, "cannot read %.200s: %s", path, strerror(errno));
     if (S_ISDIR(is.st_mode))
         return err_fail(err, RC_REJECT, 0, "cannot read %.200s: it is a folder", path);
-    if (secret && (is.st_mode & (S_IROTH | S_IWOTH)) != 0)
+    if (secret && is_open_mode(&is))
         return err_fail(err, RC_REJECT, 0,
                         "%.200s is open to every account of this machine (mode %03o); run chmod "
                         "o= on it",
@@ -76,6 +81,16 @@ enum rc secret_file_read(struct buf *text, const char *path, struct err *err)
 enum rc secret_file_read_public(struct buf *text, const char *path, struct err *err)
 {
     return read_file(text, path, false, err);
+}
+
+bool secret_file_is_open(const char *path, unsigned *mode)
+{
+    struct stat is;
+
+    if (stat(path, &is) != 0 || !is_open_mode(&is))
+        return false;
+    *mode = (unsigned)(is.st_mode & 0777);
+    return true;
 }
 
 void secret_file_forget(struct buf *text)

@@ -6,6 +6,7 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SECRET_FILE_BYTES_MAX 65536
@@ -22,6 +23,10 @@ enum rc secret_file_read_public(struct buf *text, const char *path, struct err *
 /* Reads the one line of a file, without its end, into line, which has size bytes, at most
  * SECRET_FILE_LINE_SIZE. RC_FATAL: err names the file and the fault; line is unchanged. */
 enum rc secret_file_read_line(const char *path, char *line, size_t size, struct err *err);
+
+/* Whether accounts other than its owner and group may read or write the file; mode: its mode bits
+ * then. False also for a file that is not there. */
+bool secret_file_is_open(const char *path, unsigned *mode);
 
 /* Overwrites the bytes and frees the memory. */
 void secret_file_forget(struct buf *text);

@@ -59,6 +59,8 @@ static const struct event events[] = {
      "raise `WatchdogSec`"},
     {"runs_as_root", "warn", "The process runs as root and does not need to.",
      "give it an account of its own"},
+    {"password_file_open", "warn", "Every account of the machine can read this password.",
+     "`chmod o=` on the file, or mount it with mode 0400"},
     {"setting_changed", "info", "SIGHUP changed a live setting.", ""},
     {"settings_need_restart", "warn", "SIGHUP found changed settings that are not live.",
      "restart the role to apply them"},

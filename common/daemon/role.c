@@ -4,6 +4,7 @@
 #include "common/backoff.h"
 #include "common/condition.h"
 #include "common/config/config.h"
+#include "common/config/secret_file.h"
 #include "common/daemon/admin.h"
 #include "common/daemon/signals.h"
 #include "common/daemon/watch.h"
@@ -410,6 +411,30 @@ static enum rc open_manager(struct daemon *daemon, struct err *err)
     return rc;
 }
 
+/* It is not refused: platforms that mount secrets often make them readable for all accounts of a
+ * container, which has one. */
+static void warn_open_password(const struct daemon *daemon, const char *setting, const char *path)
+{
+    unsigned mode;
+
+    if (*path && secret_file_is_open(path, &mode))
+        log_event(
+            LOG_WARN, "password_file_open",
+            "role=%s setting=%s file=\"%.200s\" mode=%03o hint=\"every account of this machine "
+            "can read it: run chmod o= on it, or mount it with mode 0400\"",
+            daemon->command, setting, path, mode);
+}
+
+static void warn_open_passwords(const struct daemon *daemon)
+{
+    const char *mysql = daemon->settings->mysql.password_file;
+    const char *sink = daemon->settings->sink.password_file;
+
+    warn_open_password(daemon, "mysql.password_file", mysql);
+    if (strcmp(mysql, sink) != 0)
+        warn_open_password(daemon, "sink.password_file", sink);
+}
+
 static enum rc run_process(struct daemon *daemon, struct err *err)
 {
     struct signals signals;
@@ -428,6 +453,7 @@ static enum rc run_process(struct daemon *daemon, struct err *err)
                   "role=%s hint=\"nothing here needs root's rights: give it "
                   "an account of its own\"",
                   daemon->command);
+    warn_open_passwords(daemon);
     rc = open_parts(daemon, err);
     if (rc == RC_OK)
         rc = open_admin(daemon, err);

@@ -26,6 +26,7 @@ class Accounts:
         self.stack = stack
         self.password_file = stack.folder / "password"
         self.password_file.write_text(PASSWORD + "\n")
+        self.password_file.chmod(0o600)
         self.users = {f"tallybox_{roles[0]}": roles for roles in ROLES_OF.values()}
         self.granted = set()
 

@@ -392,6 +392,19 @@ class Machine(suite.Case):
         self.assertEqual(role.returncode, 0, log)
         self.assertNotIn("runs_as_root", log)
 
+    def test_a_password_that_every_account_can_read_is_told(self):
+        """It works: a secret that a platform mounts into a container often has mode 0444."""
+        password = self.folder / "password"
+        password.write_text(accounts.PASSWORD + "\n")
+        sets = {"mysql.user": "tallybox_rollup", "mysql.password_file": password}
+        for mode, count in ((0o444, 1), (0o440, 0)):
+            password.chmod(mode)
+            role = self.start("rollup", sets=sets)
+            self.assertEqual(role.log_text().count("event=password_file_open"), count, role.log_text())
+            if count:
+                self.assertRegex(role.log_text(), rf"setting=mysql.password_file file=\"{password}\" "
+                                                  "mode=444 .*chmod o=")
+
     def test_root_is_told(self):
         role = self.start("rollup")
         self.assertEqual(role.log_text().count("event=runs_as_root"), 1)
