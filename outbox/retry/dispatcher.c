@@ -504,58 +504,14 @@ static void on_task(void *ctx, const struct task_row *row)
                      class_claim->now_ms);
 }
 
-/* The task is too young for its first attempt. The draw counts from when the task was made: a kill
- * before the write-back, or time in the queue of its key, neither skips nor lengthens the wait. */
-static bool must_wait_first(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
-{
-    const struct policy *policy = &slot->kind->scene->policy;
-
-    if (slot->waited || policy->first_wait_high_ms == 0)
-        return false;
-    slot->first_ms = slot->made_ms + policy_first_wait_ms(policy, rng_next(&dispatcher->rng));
-    return slot->first_ms > now_ms + slot->database_ahead_ms;
-}
-
-/* True: it waits for a thread now. */
-static bool queue_task(struct dispatcher *dispatcher, struct slot *slot, int64_t now_ms)
-{
-    slot->paid = true;
-    if (task_slot_is_expired(slot, now_ms)) {
-        slot->attempt_result.end = ATTEMPT_CUT;
-        writeback_add(&dispatcher->writeback, slot, now_ms);
-        return false;
-    }
-    if (!slot->handler) {
-        writeback_add(&dispatcher->writeback, slot, now_ms);
-        return false;
-    }
-    if (slot->duplicate_of > 0) {
-        slot->attempt_result.end = ATTEMPT_CUT;
-        writeback_add(&dispatcher->writeback, slot, now_ms);
-        return false;
-    }
-    if (must_wait_first(dispatcher, slot, now_ms)) {
-        slot->waits_first = true;
-        slot->attempt_result.end = ATTEMPT_CUT;
-        writeback_add(&dispatcher->writeback, slot, now_ms);
-        return false;
-    }
-    if (!destination_passes(slot->destination, now_ms, &slot->probe)) {
-        slot->attempt_result.end = ATTEMPT_CUT;
-        writeback_add(&dispatcher->writeback, slot, now_ms);
-        return false;
-    }
-    pool_queue(dispatcher->pool, slot, &slot->kind->scene->fair, slot->destination);
-    return true;
-}
-
 static void queue_claimed_tasks(struct dispatcher *dispatcher, int64_t now_ms)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < dispatcher->slots.claimed_count; i++)
         if (!dispatcher->slots.claimed[i].known)
-            count += queue_task(dispatcher, dispatcher->slots.claimed[i].slot, now_ms);
+            count +=
+                writeback_begin(&dispatcher->writeback, dispatcher->slots.claimed[i].slot, now_ms);
     pool_wake(dispatcher->pool, count);
     metric_add(&retry_claimed, (int64_t)dispatcher->slots.claimed_count);
 }

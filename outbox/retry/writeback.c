@@ -368,8 +368,16 @@ static void uncount_stopped_attempt(const struct writeback *writeback, struct sl
         slot->attempt_result.end = ATTEMPT_CUT;
 }
 
+static void end_task(struct writeback *writeback, struct slot *slot, enum task_written written,
+                     int64_t now_ms)
+{
+    if (writeback->on_written)
+        writeback->on_written(writeback->on_written_ctx, slot, written, now_ms);
+    task_slots_free(writeback->slots, slot);
+}
+
 /* Drops the updates of tasks whose lease was lost. */
-static size_t drop_lost_tasks(struct writeback *writeback)
+static size_t drop_lost_tasks(struct writeback *writeback, int64_t now_ms)
 {
     size_t kept = 0;
 
@@ -381,7 +389,7 @@ static size_t drop_lost_tasks(struct writeback *writeback)
         lost = slot->lost;
         pthread_mutex_unlock(&writeback->pool->lock);
         if (lost)
-            task_slots_free(writeback->slots, slot);
+            end_task(writeback, slot, TASK_LOST, now_ms);
         else
             writeback->decided[kept++] = slot;
     }
@@ -468,7 +476,7 @@ static void free_written(struct writeback *writeback, size_t count, int64_t now_
         if (task_end_exhausts(slot->update.end) && !is_lost)
             log_exhausted(writeback, slot, now_ms);
         writeback->more_due |= makes_due(&slot->update);
-        task_slots_free(writeback->slots, slot);
+        end_task(writeback, slot, writeback->written[i], now_ms);
     }
     remove_decided(writeback, kept, count - kept);
     if (lost == 0)
@@ -490,7 +498,7 @@ static void replace_refused(struct writeback *writeback, const struct err *err, 
     log_error(LOG_ERROR, "result_refused", err, "id=%" PRId64 " group=%s scene=%s", slot->id,
               slot->kind->scene->group, slot->kind->scene->name);
     if (++slot->refusals > 1) {
-        task_slots_free(writeback->slots, slot);
+        end_task(writeback, slot, TASK_LOST, now_ms);
         remove_decided(writeback, 0, 1);
         return;
     }
@@ -560,6 +568,18 @@ static bool write_batch(struct writeback *writeback, int64_t now_ms)
     return false;
 }
 
+/* The task is too young for its first attempt. The draw counts from when the task was made: a kill
+ * before the write-back, or time in the queue of its key, neither skips nor lengthens the wait. */
+static bool must_wait_first(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    const struct policy *policy = &slot->kind->scene->policy;
+
+    if (slot->waited || policy->first_wait_high_ms == 0)
+        return false;
+    slot->first_ms = slot->made_ms + policy_first_wait_ms(policy, rng_next(writeback->rng));
+    return slot->first_ms > now_ms + slot->database_ahead_ms;
+}
+
 enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
                        const struct retry_store *store, struct pool_calls *calls, uint64_t *rng,
                        struct err *err)
@@ -609,9 +629,41 @@ void writeback_add(struct writeback *writeback, struct slot *slot, int64_t now_m
     writeback->decided[writeback->decided_count++] = slot;
 }
 
+bool writeback_begin(struct writeback *writeback, struct slot *slot, int64_t now_ms)
+{
+    slot->paid = true;
+    if (task_slot_is_expired(slot, now_ms)) {
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(writeback, slot, now_ms);
+        return false;
+    }
+    if (!slot->handler) {
+        writeback_add(writeback, slot, now_ms);
+        return false;
+    }
+    if (slot->duplicate_of > 0) {
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(writeback, slot, now_ms);
+        return false;
+    }
+    if (must_wait_first(writeback, slot, now_ms)) {
+        slot->waits_first = true;
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(writeback, slot, now_ms);
+        return false;
+    }
+    if (!destination_passes(slot->destination, now_ms, &slot->probe)) {
+        slot->attempt_result.end = ATTEMPT_CUT;
+        writeback_add(writeback, slot, now_ms);
+        return false;
+    }
+    pool_queue(writeback->pool, slot, &slot->kind->scene->fair, slot->destination);
+    return true;
+}
+
 bool writeback_write(struct writeback *writeback, int64_t now_ms)
 {
-    if (drop_lost_tasks(writeback) == 0)
+    if (drop_lost_tasks(writeback, now_ms) == 0)
         return true;
     if (now_ms < writeback->calls->at_ms[POOL_FINISH])
         return false;

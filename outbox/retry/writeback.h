@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Decides what becomes of a task after its attempt (done, waiting again, put off, exhausted),
- * reports the attempt to the circuit breaker of its destination, and writes the task updates to
- * the table in batches. policy/policy.h has the rules of the decision. Only the dispatcher's
- * thread calls these functions. */
+/* Decides whether a claimed task begins, and what becomes of it after its attempt (done, waiting
+ * again, put off, exhausted), reports the attempt to the circuit breaker of its destination, and
+ * writes the task updates to the table in batches. policy/policy.h has the rules of the decision.
+ * Only the thread that claims the tasks calls these functions. */
 #ifndef OUTBOX_RETRY_WRITEBACK_H
 #define OUTBOX_RETRY_WRITEBACK_H
 
@@ -29,6 +29,11 @@ struct writeback {
     enum task_written *written;
     bool more_due; /* a result made another task due; the dispatcher clears it */
     struct reasons logged;
+    /* NULL, or called before the slot of a task becomes free. TASK_LOST: its update is void,
+     * because the lease was lost, the database refused it twice, or an earlier COMMIT may have
+     * worked. */
+    void (*on_written)(void *ctx, struct slot *slot, enum task_written written, int64_t now_ms);
+    void *on_written_ctx;
 };
 
 /* RC_FATAL: no memory. All pointers are borrowed; rng is the state of rng_next(). */
@@ -37,6 +42,12 @@ enum rc writeback_init(struct writeback *writeback, struct task_slots *slots,
                        struct err *err);
 /* A zeroed struct may be passed, too. */
 void writeback_done(struct writeback *writeback);
+
+/* Begins a claimed task: it waits for a thread from now on. Returns false when it must not begin,
+ * because it is too old or too young, repeats an ended task, its group or a changed scene is in the
+ * way, or its circuit breaker is open: its update is added to those that writeback_write() will
+ * write. */
+bool writeback_begin(struct writeback *writeback, struct slot *slot, int64_t now_ms);
 
 /* Decides what becomes of the task in the slot from the result of its attempt, and adds the update
  * to those that writeback_write() will write. */
