@@ -82,6 +82,8 @@ struct retry_job {
     struct retry_client_rate client_rate;
     int64_t database_ahead_ms; /* os_now_ms() and this are the database's clock, since 1970 */
 
+    int64_t attempt_ms_max; /* the attempt takes no longer than this; 0: as long as it needs */
+
     /* os_now_ms() until which this process certainly holds the task. Each renewal of the lease
      * moves it, also during the attempt; 0: another process has the task. It is no time-out: the
      * handler limits the duration of an attempt itself. Invariant Q3: before this time the attempt
@@ -159,6 +161,10 @@ struct retry_handler {
      * names the fault in options or params. May be NULL. Any thread. */
     enum rc (*check)(const struct retry_handlers *all, const struct retry_job *job,
                      struct err *err);
+    /* Whether the process that accepts such a task may run it at once (first_try.h). job has only
+     * group, scene, ordering_key, params_type and options. False: err gives the reason. NULL: no
+     * task of this handler. Any thread. */
+    bool (*tries_first)(const struct retry_job *job, struct err *err);
     /* Appends the name of the attempt's destination for its circuit breaker: an origin, a topic, a
      * program. If it appends nothing, the scene's tasks of this handler share a breaker. May be
      * NULL. Any thread. */

@@ -123,6 +123,7 @@ struct pool {
     void *wake_ctx;
     int64_t (*time_ms)(void *ctx); /* now, also in the middle of a step; NULL: as it began */
     void *time_ctx;
+    int64_t attempt_ms_max; /* of struct retry_job */
 
     struct slot *slots;
     size_t slot_count;

@@ -89,7 +89,8 @@ static void refuse_run(struct slot *slot, enum rc rc, const struct err *err)
     slot->attempt_result.end = rc == RC_REJECT ? ATTEMPT_FAILED : ATTEMPT_CUT;
 }
 
-static void fill_job(struct slot *slot, const struct task_row *row, const char *options)
+static void fill_job(struct slot *slot, const struct task_row *row, const char *options,
+                     int64_t attempt_ms_max)
 {
     const struct kind *kind = slot->kind;
     struct buf *bytes = &slot->bytes;
@@ -114,6 +115,7 @@ static void fill_job(struct slot *slot, const struct task_row *row, const char *
     job->step_result = keep_bytes(bytes, row->step_result, row->step_result_len);
     job->step_result_len = row->step_result_len;
     job->database_ahead_ms = slot->database_ahead_ms;
+    job->attempt_ms_max = attempt_ms_max;
     if (kind->scene->policy.rate_per_client)
         job->client_rate = (struct retry_client_rate){
             .per_s = kind->scene->policy.rate_per_s,
@@ -208,7 +210,7 @@ static void fill_slot(struct task_slots *slots, struct slot *slot, const struct 
         rc = err_fail(&err, RC_RETRY, 0, "no memory for the task");
         buf_reset(bytes);
     } else {
-        fill_job(slot, row, options);
+        fill_job(slot, row, options, slots->pool->attempt_ms_max);
     }
     if (slot->stale)
         rc = refuse_stale(slots, slot, &err);

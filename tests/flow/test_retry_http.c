@@ -392,6 +392,9 @@ static void every_transport_failure_is_retried(void **state)
     assert_failed(run_path(fixture, "/heads", ""), -23);
     assert_failed(run_path(fixture, "/silent", ", \"timeout\": \"200ms\""), -28);
     assert_failed(run_path(fixture, "/stall", ", \"timeout\": \"200ms\""), -28);
+    fixture->job.attempt_ms_max = 200; /* of a task that is tried first */
+    assert_failed(run_path(fixture, "/silent", ", \"timeout\": \"1h\""), -28);
+    fixture->job.attempt_ms_max = 0;
     assert_done(run_path(fixture, "/ok", ""));
 }
 

@@ -407,6 +407,20 @@ static enum rc http_check(const struct retry_handlers *all, const struct retry_j
     return rc;
 }
 
+/* Only retry processes watch the clients. */
+static bool http_tries_first(const struct retry_job *job, struct err *err)
+{
+    struct http_options options;
+    enum rc rc = http_options_read(&options, job->options, err);
+
+    if (rc == RC_OK && options.path)
+        rc = err_fail(err, RC_REJECT, 0,
+                      "a task with \"path\" goes to a client of its group, which only retry "
+                      "processes call");
+    http_options_done(&options);
+    return rc == RC_OK;
+}
+
 /* Several URLs of one task are one destination, as the clients of its group are, because
  * endpoints.h chooses any that works. */
 static void http_destination(const struct retry_handlers *all, const struct retry_job *job,
@@ -697,6 +711,13 @@ static void call_clients(struct http *http, size_t worker, const struct retry_jo
     }
 }
 
+static int64_t limit_attempt_ms(const struct retry_job *job, const struct http_options *options)
+{
+    if (job->attempt_ms_max > 0 && job->attempt_ms_max < options->timeout_ms)
+        return job->attempt_ms_max;
+    return options->timeout_ms;
+}
+
 static void call_endpoint(struct http *http, size_t worker, const struct retry_job *job,
                           const struct http_options *options, struct attempt_result *attempt)
 {
@@ -705,7 +726,7 @@ static void call_endpoint(struct http *http, size_t worker, const struct retry_j
     struct call made = {
         .method = options->method,
         .headers = headers,
-        .until_ms = os_now_ms() + options->timeout_ms,
+        .until_ms = os_now_ms() + limit_attempt_ms(job, options),
         .lease_until_ms = job->lease_until_ms,
     };
 
@@ -839,6 +860,7 @@ const struct retry_handler retry_http_handler = {
     .about = "Calls a host of retry.http_hosts with the parameters as the body.",
     .open = http_open,
     .check = http_check,
+    .tries_first = http_tries_first,
     .destination = http_destination,
     .run = http_run,
     .close = http_close,
