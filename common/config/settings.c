@@ -127,6 +127,13 @@ const struct setting settings_table[] = {
      "retry "
      "ACTION and tallybox dead do. The account of serve then needs the privileges of retry_admin "
      "and dead, too."},
+    {NUMBER(api, try_max), "0", 0, 64, NULL,
+     "Most tasks that serve itself tries at the same time, of requests with try=1; 0: none, they "
+     "wait for a retry process. The account of serve then needs the privileges of first_try, too, "
+     "and retry.http_hosts the hosts that may be called."},
+    {NUMBER(api, try_timeout_ms), "5000", 100, 60000, NULL,
+     "Longest time of such a try, in milliseconds, if the task's own timeout is not shorter; then "
+     "the attempt has failed."},
     {TEXT(api, tls_cert), "", 0, 0, NULL,
      "PEM file of the certificate for HTTPS and of its intermediate certificates."},
     {TEXT(api, tls_key), "", 0, 0, NULL, "PEM file of the certificate's private key."},

@@ -71,6 +71,8 @@ struct settings {
         char without_token[SETTING_TEXT_SIZE]; /* no | yes */
         char tasks[SETTING_TEXT_SIZE];         /* off | on */
         char operate[SETTING_TEXT_SIZE];       /* off | on */
+        int64_t try_max;                       /* 0: no task is tried first */
+        int64_t try_timeout_ms;
         char tls_cert[SETTING_TEXT_SIZE];
         char tls_key[SETTING_TEXT_SIZE];
         int64_t body_bytes_max;

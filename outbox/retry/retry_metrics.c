@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/retry_metrics.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,6 +77,9 @@ static const struct kind kinds[] = {
      "1 while the scene is paused or its row is invalid."},
 };
 
+/* Guards all_count and the names in `all`: the dispatcher and the thread of first tries may run in
+ * one process. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct retry_scene_metrics all[RETRY_METRICS_SCENES + 1]; /* the last one: other */
 static size_t all_count;
 
@@ -134,7 +138,7 @@ static bool is_name(const char *text)
     return *text && strlen(text) < TASK_NAME_SIZE && strspn(text, letters) == strlen(text);
 }
 
-struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene)
+static struct retry_scene_metrics *find_scene(const char *group, const char *scene)
 {
     struct retry_scene_metrics *other = &all[RETRY_METRICS_SCENES];
 
@@ -148,6 +152,16 @@ struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scen
     if (!other->group[0])
         init_scene(other, "other", "other");
     return other;
+}
+
+struct retry_scene_metrics *retry_metrics_of(const char *group, const char *scene)
+{
+    struct retry_scene_metrics *metrics;
+
+    pthread_mutex_lock(&all_lock);
+    metrics = find_scene(group, scene);
+    pthread_mutex_unlock(&all_lock);
+    return metrics;
 }
 
 struct metric *retry_metrics_shards(const char *handler)

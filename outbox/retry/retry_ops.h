@@ -204,6 +204,15 @@ struct retry_store {
                              int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                              struct err *err);
 
+    /* Makes a task of a client, as retry_append_once(), and with lease_ms > 0 claims it in the same
+     * transaction if it is new, due and first of its key; on_task is called before the COMMIT. If
+     * tasks of its key are ahead, it becomes TASK_QUEUED or stays waiting. Only a process that
+     * tries tasks first calls this. RC_RETRY after a COMMIT without an answer: the task may be
+     * there and claimed; rescue() returns it. */
+    enum rc (*make)(void *ctx, const struct retry_new_task *task, int64_t lease_ms,
+                    retry_on_task on_task, void *on_task_ctx, struct retry_ticket *ticket,
+                    struct err *err);
+
     /* Writes all updates or none; written[i] says what became of updates[i]. If a key continues,
      * its next task is woken. */
     enum rc (*finish)(void *ctx, const struct task_update *updates, size_t count,

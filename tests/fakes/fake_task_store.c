@@ -419,6 +419,30 @@ static enum rc run_claim(struct fake_task_store *fake, size_t rows_max, retry_on
     return RC_OK;
 }
 
+enum rc fake_task_claim_made(struct fake_task_store *fake, struct fake_task *task, int64_t lease_ms,
+                             retry_on_task on_task, void *on_task_ctx, struct err *err)
+{
+    struct fake_task_claim *claim = &fake->claim;
+    enum rc rc;
+
+    claim->class = NULL;
+    claim->age = NULL;
+    claim->lease_ms = lease_ms;
+    claim->count = 1;
+    claim->tasks[0] = task;
+    claim->epochs[0] = task->now.epoch;
+    rc = find_ahead(fake, err);
+    if (rc == RC_OK) {
+        decide_candidates(fake, 1);
+        if (fake->tables->faults.made_unordered)
+            claim->candidates[0].decision = ORDER_RUN;
+        rc = write_claim(fake, err);
+    }
+    if (rc == RC_OK && claim->candidates[0].decision == ORDER_RUN)
+        show_task(fake, task, on_task, on_task_ctx);
+    return rc;
+}
+
 static enum rc fake_claim(void *ctx, const struct task_class *class, size_t rows_max,
                           int64_t lease_ms, retry_on_task on_task, void *on_task_ctx, bool *full,
                           struct err *err)

@@ -21,6 +21,7 @@ enum fake_task_op {
     FAKE_TASKS_HANDLERS,
     FAKE_TASKS_DEPTHS,
     FAKE_TASKS_GROUPS,
+    FAKE_TASKS_MAKE,
     FAKE_TASKS_OPS
 };
 
@@ -71,5 +72,10 @@ struct fake_task_store {
 /* The ops of the connection, which must not move, without groups(); their ctx is the struct
  * fake_task_store. */
 struct retry_store fake_task_store_ops(struct fake_task_store *fake);
+
+/* In a transaction that has made the task: claims it if it is first of its key, as
+ * claim_made_task() of outbox/retry/store/claim_mysql.h. */
+enum rc fake_task_claim_made(struct fake_task_store *fake, struct fake_task *task, int64_t lease_ms,
+                             retry_on_task on_task, void *on_task_ctx, struct err *err);
 
 #endif

@@ -68,6 +68,7 @@ struct fake_task_faults {
     bool no_wake;          /* the next task of a key is not woken, */
     bool head_unlocked;    /* or the head that was read is believed when it waits */
     bool cancel_silent;    /* a cancelled task has no callback */
+    bool made_unordered;   /* a task that is made to be tried first is claimed whatever is ahead */
     bool wait_unmarked;    /* a task that is put off is not marked as having waited */
 };
 

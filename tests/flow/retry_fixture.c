@@ -280,12 +280,58 @@ static enum rc handler_effects(const struct retry_handlers *handlers, const stru
     return on_effect(ctx, "test", topic, err);
 }
 
+static bool handler_tries_first(const struct retry_job *job, struct err *err)
+{
+    if (!strstr(job->options, "\"later\""))
+        return true;
+    err_set(err, "not now");
+    return false;
+}
+
 static const struct retry_handler test_handler = {.name = "test",
+                                                  .tries_first = handler_tries_first,
                                                   .destination = handler_destination,
                                                   .effects = handler_effects,
                                                   .run = handler_run};
 static const struct retry_handler other_handler = {.name = "other", .run = handler_run};
 static const struct retry_handler *const handler_list[] = {&test_handler, &other_handler};
+
+/* The fake has one connection at a time: the task is there as soon as the transaction begins. */
+static enum rc store_make(void *ctx, const struct retry_new_task *wanted, int64_t lease_ms,
+                          retry_on_task on_task, void *on_task_ctx, struct retry_ticket *ticket,
+                          struct err *err)
+{
+    struct fake_task_store *fake = ctx;
+    struct task *task;
+    enum rc rc;
+
+    fake->op = FAKE_TASKS_MAKE;
+    *ticket = (struct retry_ticket){0};
+    rc = fake_begin(&fake->session, err);
+    if (rc == RC_OK && wanted->idempotency_key) {
+        *ticket = (struct retry_ticket){.id = atoi(wanted->idempotency_key), .existed = true};
+        return fake_commit(&fake->session, err);
+    }
+    if (rc != RC_OK)
+        return rc;
+    task = retry_fixture_task(wanted->scene, wanted->ordering_key);
+    snprintf(task->options, sizeof(task->options), "%s", wanted->options ? wanted->options : "");
+    task->base.now.next_ms += wanted->delay_ms;
+    task->fail_runs = fixture.make_fail_runs;
+    task->takes_ms = fixture.make_takes_ms;
+    task->duplicate_of = fixture.make_duplicate_of;
+    retry_fixture_save(task);
+    ticket->id = task->base.id;
+    if (fake_lock(&fake->session, &task->base.row, err) != RC_OK)
+        return RC_RETRY;
+    if (lease_ms > 0 && wanted->delay_ms == 0)
+        rc = fake_task_claim_made(fake, &task->base, lease_ms, on_task, on_task_ctx, err);
+    if (rc == RC_OK)
+        rc = fake_commit(&fake->session, err);
+    if (rc != RC_OK)
+        fake_rollback(&fake->session);
+    return rc;
+}
 
 /* Of the processes that live. */
 static void each_handler(void *ctx, int64_t lease_ms, retry_on_handler on_handler,
@@ -346,6 +392,7 @@ void retry_fixture_reset(uint64_t seed)
 
         fixture.hosts[i].fixture = &fixture;
         fixture.hosts[i].number = i;
+        fixture.hosts[i].trying = false;
         settings->retry.threads = 2;
         settings->retry.batch_rows_max = 10;
         settings->retry.in_flight_max = 64;
@@ -354,6 +401,30 @@ void retry_fixture_reset(uint64_t seed)
         snprintf(settings->retry.poll_pace, sizeof(settings->retry.poll_pace), "delay");
         snprintf(settings->retry.shards, sizeof(settings->retry.shards), "0-15");
     }
+}
+
+static void on_try_end(void *ctx, void *owner, const struct first_try_result *result)
+{
+    struct host *host = ctx;
+
+    assert(owner == host);
+    host->ended = *result;
+    host->ends++;
+}
+
+static enum rc init_engine(struct host *host, const struct retry_store *store)
+{
+    const struct first_tries_config config = {
+        .pool = &host->pool,
+        .store = store,
+        .on_end = on_try_end,
+        .ctx = host,
+        .seed = below(1000),
+    };
+
+    if (host->trying)
+        return first_tries_init(&host->tries, &config, NULL);
+    return dispatcher_init(&host->dispatcher, &host->pool, store, config.seed, NULL);
 }
 
 void host_start(size_t number)
@@ -365,6 +436,7 @@ void host_start(size_t number)
     store.claim = store_claim;
     store.finish = store_finish;
     store.groups = store_groups;
+    store.make = store_make;
     host->connection.hooks = (struct fake_hooks){host, send_call, get_answer, read_clock};
     host->fake = (struct fake_task_store){
         .session = fake_alone_session(&host->connection),
@@ -386,7 +458,7 @@ void host_start(size_t number)
     host->pool.wake_ctx = host;
     host->pool.time_ms = time_ms;
     if (rc == RC_OK)
-        rc = dispatcher_init(&host->dispatcher, &host->pool, &store, below(1000), NULL);
+        rc = init_engine(host, &store);
     if (rc == RC_OK)
         rc = lease_renewer_init(&host->renewer, &host->pool, &store, below(1000), NULL);
     assert(rc == RC_OK);
@@ -399,15 +471,49 @@ void host_start(size_t number)
     host->lives = true;
 }
 
+void host_start_trying(size_t number, int64_t try_max)
+{
+    struct host *host = &fixture.hosts[number];
+
+    host->trying = true;
+    host->settings.retry.threads = try_max;
+    host->settings.retry.in_flight_max = try_max;
+    host->ends = 0;
+    host_start(number);
+}
+
+enum rc retry_fixture_try(size_t number, const struct retry_new_task *task,
+                          struct first_try_result *result)
+{
+    struct host *host = &fixture.hosts[number];
+
+    host->dispatcher_due_ms = 0;
+    return first_tries_make(&host->tries, task, host, result, fixture.now_ms, NULL);
+}
+
 void host_kill(size_t number)
 {
     struct host *host = &fixture.hosts[number];
 
     lease_renewer_done(&host->renewer);
+    first_tries_done(&host->tries);
     dispatcher_done(&host->dispatcher);
     pool_done(&host->pool);
     memset(host->occupied, 0, sizeof(host->occupied));
     host->lives = false;
+}
+
+static void leave(struct host *host)
+{
+    if (host->trying)
+        first_tries_leave(&host->tries);
+    else
+        dispatcher_leave(&host->dispatcher);
+}
+
+static bool has_left(const struct host *host)
+{
+    return host->trying ? first_tries_left(&host->tries) : dispatcher_left(&host->dispatcher);
 }
 
 bool host_stop(size_t number, int64_t ms)
@@ -415,13 +521,16 @@ bool host_stop(size_t number, int64_t ms)
     struct host *host = &fixture.hosts[number];
     bool left;
 
-    dispatcher_leave(&host->dispatcher);
-    for (int64_t until_ms = fixture.now_ms + ms;
-         fixture.now_ms < until_ms && !dispatcher_left(&host->dispatcher); fixture.now_ms++) {
-        dispatcher_step(&host->dispatcher, fixture.now_ms);
+    leave(host);
+    for (int64_t until_ms = fixture.now_ms + ms; fixture.now_ms < until_ms && !has_left(host);
+         fixture.now_ms++) {
+        if (host->trying)
+            first_tries_step(&host->tries, fixture.now_ms);
+        else
+            dispatcher_step(&host->dispatcher, fixture.now_ms);
         lease_renewer_step(&host->renewer, fixture.now_ms);
     }
-    left = dispatcher_left(&host->dispatcher);
+    left = has_left(host);
     host_kill(number);
     return left;
 }
@@ -520,7 +629,8 @@ static void step(struct host *host)
         return;
     if (which == 0 && fixture.now_ms >= host->dispatcher_due_ms) {
         host->dispatcher_due_ms = INT64_MAX;
-        which = (size_t)dispatcher_step(&host->dispatcher, fixture.now_ms);
+        which = (size_t)(host->trying ? first_tries_step(&host->tries, fixture.now_ms)
+                                      : dispatcher_step(&host->dispatcher, fixture.now_ms));
         if (host->dispatcher_due_ms == INT64_MAX)
             host->dispatcher_due_ms = fixture.now_ms + (int64_t)which;
         return;

@@ -8,6 +8,7 @@
 
 #include "common/config/settings.h"
 #include "outbox/retry/dispatcher.h"
+#include "outbox/retry/first_tries.h"
 #include "outbox/retry/lease_renewer.h"
 #include "outbox/retry/pool.h"
 #include "tests/fakes/fake_task_store.h"
@@ -81,6 +82,10 @@ struct host {
     struct slot *occupied[FIXTURE_WORKERS_MAX];
     bool runs_other;
     bool lacks_test;
+    bool trying; /* it tries tasks first: no dispatcher */
+    struct first_tries tries;
+    struct first_try_result ended; /* of the last try that has ended */
+    size_t ends;
 };
 
 struct retry_fixture {
@@ -111,6 +116,10 @@ struct retry_fixture {
     size_t claim_rows_max;
     size_t renewals;
     char last_claims[4096]; /* scenes in the order of their claims */
+    /* Of the next tasks that are tried first. */
+    size_t make_fail_runs;
+    int64_t make_takes_ms;
+    int64_t make_duplicate_of;
 };
 
 extern struct retry_fixture fixture;
@@ -118,6 +127,11 @@ extern struct retry_fixture fixture;
 /* Resets all state; no host is started. */
 void retry_fixture_reset(uint64_t seed);
 void host_start(size_t number);
+/* A process that tries tasks first, try_max at the same time. */
+void host_start_trying(size_t number, int64_t try_max);
+/* Makes a task there; its idempotency key is the id of the task that existed already, or NULL. */
+enum rc retry_fixture_try(size_t number, const struct retry_new_task *task,
+                          struct first_try_result *result);
 /* A kill. */
 void host_kill(size_t number);
 /* A clean stop, within ms. */

@@ -83,10 +83,12 @@ static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
-/* What to claim from: the due tasks of a class, or the tasks of a scene that are too old. */
+/* What to claim from: the due tasks of a class, the tasks of a scene that are too old, or one task
+ * that this transaction has made. */
 struct claim_from {
     const struct task_class *class;
     const struct task_age *age;
+    int64_t made_id;
 };
 
 static void put_due(struct store *store, const struct task_class *class)
@@ -119,6 +121,10 @@ static enum rc find_candidates(struct store *store, const struct claim_from *fro
                      "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX ");
     if (from->age)
         put_expired(store, from->age);
+    else if (from->made_id > 0)
+        buf_print(&store->sql,
+                  "(PRIMARY) WHERE state = 0 AND next_at <= UTC_TIMESTAMP(3) AND id = %lld",
+                  (long long)from->made_id);
     else
         put_due(store, from->class);
     buf_print(&store->sql, " LIMIT %zu", limit);
@@ -538,6 +544,18 @@ enum rc claim_tasks(struct store *store, const struct task_class *class, size_t 
     const struct claim_from from = {.class = class};
 
     return claim_from(store, &from, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}
+
+enum rc claim_made_task(struct store *store, int64_t id, int64_t lease_ms, retry_on_task on_task,
+                        void *on_task_ctx, struct err *err)
+{
+    const struct claim_from from = {.made_id = id};
+    bool full = false;
+    enum rc rc;
+
+    buf_reset(&store->sql);
+    rc = claim_rounds(store, &from, 1, lease_ms, &full, err);
+    return rc == RC_OK ? pass_claimed(store, on_task, on_task_ctx, err) : rc;
 }
 
 static enum rc any_on_row(void *ctx, const struct db_row *row, struct err *err)

@@ -5,6 +5,7 @@
 #include "outbox/retry/store/claim_mysql.h"
 #include "outbox/retry/store/finish_mysql.h"
 #include "outbox/retry/store/look_mysql.h"
+#include "outbox/retry/store/make_mysql.h"
 
 static enum rc ops_look(void *ctx, retry_on_class on_class, void *on_class_ctx, struct err *err)
 {
@@ -42,6 +43,13 @@ static enum rc ops_claim_expired(void *ctx, const struct task_age *age, size_t r
                                  bool *full, struct err *err)
 {
     return claim_expired_tasks(ctx, age, rows_max, lease_ms, on_task, on_task_ctx, full, err);
+}
+
+static enum rc ops_make(void *ctx, const struct retry_new_task *task, int64_t lease_ms,
+                        retry_on_task on_task, void *on_task_ctx, struct retry_ticket *ticket,
+                        struct err *err)
+{
+    return make_task(ctx, task, lease_ms, on_task, on_task_ctx, ticket, err);
 }
 
 static enum rc ops_finish(void *ctx, const struct task_update *updates, size_t count,
@@ -110,6 +118,7 @@ struct retry_store retry_mysql_ops(struct store *store)
         .record = ops_record,
         .claim = ops_claim,
         .claim_expired = ops_claim_expired,
+        .make = ops_make,
         .finish = ops_finish,
         .renew = ops_renew,
         .rescue = ops_rescue,
