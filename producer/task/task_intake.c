@@ -7,6 +7,7 @@
 #include "producer/serve_metrics.h"
 #include "producer/task/beat_json.h"
 #include "producer/task/change_intake.h"
+#include "producer/task/task_check.h"
 #include "producer/worker.h"
 
 #include <inttypes.h>
@@ -14,30 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCENES_MAX 64
-#define HANDLERS_MAX 32
-
-/* What the database holds of a scene and its group, and until when it is used. */
-struct cached_scene {
-    char group[RETRY_NAME_BYTES_MAX + 1];
-    char scene[RETRY_NAME_BYTES_MAX + 1];
-    int64_t until_ms; /* 0: nothing has been read */
-    uint64_t request; /* in which it was read */
-    struct retry_room room;
-    struct retry_group group_row;
-    bool has_group;
-    struct buf options;
-};
-
 struct task_intake {
     struct task_intake_config config;
     struct worker worker;
     struct task_intake_request *request; /* NULL: none */
-    struct cached_scene scenes[SCENES_MAX];
-    size_t scene_next; /* the next one to be replaced */
-    uint64_t requests; /* number of the request */
-    const char *names[HANDLERS_MAX];
-    size_t name_count;
+    struct task_check *check;
     struct retry_new_task tasks[TASK_ITEMS_MAX];
     struct retry_ticket tickets[TASK_ITEMS_MAX];
     bool broken; /* the retry queue failed, which has been logged */
@@ -49,155 +31,17 @@ static void set_request(void *ctx, struct queue_entry **entries, size_t count)
         count > 0 ? (struct task_intake_request *)entries[0] : NULL;
 }
 
-static const char *find_group(const struct task_item *item)
-{
-    return item->task.group ? item->task.group : RETRY_GROUP_DEFAULT;
-}
-
-static struct cached_scene *find_cached_scene(struct task_intake *intake,
-                                              const struct task_item *item)
-{
-    for (size_t i = 0; i < SCENES_MAX; i++) {
-        struct cached_scene *scene = &intake->scenes[i];
-
-        if (scene->until_ms != 0 && strcmp(scene->scene, item->task.scene) == 0 &&
-            strcmp(scene->group, find_group(item)) == 0)
-            return scene;
-    }
-    return NULL;
-}
-
-static enum rc read_scene(struct task_intake *intake, const struct task_item *item,
-                          struct cached_scene **out, struct err *err)
-{
-    const struct task_store *store = intake->config.store;
-    struct cached_scene *scene = find_cached_scene(intake, item);
-    int64_t now_ms = intake->config.clock_ms();
-    enum rc rc;
-
-    if (!scene) {
-        scene = &intake->scenes[intake->scene_next];
-        intake->scene_next = (intake->scene_next + 1) % SCENES_MAX;
-        snprintf(scene->group, sizeof(scene->group), "%s", find_group(item));
-        snprintf(scene->scene, sizeof(scene->scene), "%s", item->task.scene);
-        scene->until_ms = 0;
-    }
-    *out = scene;
-    if (scene->until_ms > now_ms)
-        return RC_OK;
-    scene->request = intake->requests;
-    buf_reset(&scene->options);
-    rc = store->room(store->ctx, scene->group, scene->scene, intake->names, intake->name_count,
-                     &scene->room, &scene->options, err);
-    if (rc == RC_OK)
-        rc = store->group(store->ctx, scene->group, &scene->group_row, &scene->has_group, err);
-    scene->until_ms = rc == RC_OK ? now_ms + TASK_INTAKE_ROOM_MS : 0;
-    return rc;
-}
-
-static size_t list_handler_names(const struct retry_handlers *handlers,
-                                 const char *names[HANDLERS_MAX])
-{
-    size_t count = 0;
-
-    for (size_t i = 0; handlers && i < handlers->count && count < HANDLERS_MAX; i++)
-        names[count++] = handlers->list[i]->name;
-    return count;
-}
-
-static void refuse_item(struct task_intake_request *request, size_t index,
-                        enum request_fault_code code, const char *words)
-{
-    struct task_item *item = &request->items[index];
-    char at[24];
-
-    item->bad = true;
-    request_fault_set(&item->fault, code, "%s", words);
-    snprintf(at, sizeof(at), "/%zu", index);
-    if (request->count > 1)
-        request_fault_at(&item->fault, at);
-}
-
-static enum rc check_by_scene(struct task_intake *intake, const struct task_item *item,
-                              struct cached_scene *scene, struct err *fault)
-{
-    const struct retry_check_scene check = {
-        .group = scene->has_group ? &scene->group_row : NULL,
-        .options = buf_text(&scene->options),
-        .configured = scene->room.configured,
-    };
-
-    return retry_check(intake->config.handlers, &item->task, OWNER_CLIENT, &check, fault);
-}
-
-/* Reads a scene again before its time has passed. Its count still has the tasks of this request
- * that were accepted and are not in the table yet. */
-static enum rc read_scene_again(struct task_intake *intake, const struct task_item *item,
-                                struct cached_scene **scene, struct err *err)
-{
-    int64_t pending = (*scene)->room.pending;
-    enum rc rc;
-
-    (*scene)->until_ms = intake->config.clock_ms();
-    rc = read_scene(intake, item, scene, err);
-    if (rc == RC_OK && (*scene)->room.pending < pending)
-        (*scene)->room.pending = pending;
-    return rc;
-}
-
-/* Checks whether the task is accepted. RC_OK also if it is not: the item is bad then. A scene or
- * group that was read for an earlier request refuses nothing: it may have been changed since. */
-static enum rc check_item(struct task_intake *intake, size_t index, struct cached_scene **scene,
-                          struct err *err)
-{
-    struct task_intake_request *request = intake->request;
-    struct task_item *item = &request->items[index];
-    struct err fault = {0};
-    char words[200];
-    enum rc rc = read_scene(intake, item, scene, err);
-
-    if (rc != RC_OK)
-        return rc;
-    rc = check_by_scene(intake, item, *scene, &fault);
-    if (rc == RC_REJECT && (*scene)->request != intake->requests) {
-        rc = read_scene_again(intake, item, scene, err);
-        if (rc != RC_OK)
-            return rc;
-        rc = check_by_scene(intake, item, *scene, &fault);
-    }
-    if (rc == RC_REJECT) {
-        refuse_item(request, index,
-                    fault.code == RETRY_NOT_ALLOWED ? REQUEST_FAULT_NO_SCOPE
-                                                    : REQUEST_FAULT_REFUSED,
-                    fault.text);
-    } else if (rc != RC_OK) {
-        *err = fault;
-        return rc;
-    } else if ((*scene)->room.limit > 0 && (*scene)->room.pending >= (*scene)->room.limit) {
-        snprintf(words, sizeof(words),
-                 "scene %.64s is full: %" PRId64 " of its tasks wait; send this task again later",
-                 item->task.scene, (*scene)->room.pending);
-        refuse_item(request, index, REQUEST_FAULT_FULL, words);
-    } else {
-        (*scene)->room.pending++;
-    }
-    return RC_OK;
-}
-
 static void set_tickets(struct task_intake *intake)
 {
     struct task_intake_request *request = intake->request;
     size_t next = 0;
 
     for (size_t i = 0; i < request->count; i++) {
-        struct cached_scene *scene;
-
         if (request->items[i].bad)
             continue;
         request->items[i].ticket = intake->tickets[next++];
-        scene = find_cached_scene(intake, &request->items[i]);
-        if (request->items[i].ticket.existed && scene && scene->room.pending > 0)
-            scene->room.pending--;
+        if (request->items[i].ticket.existed)
+            task_check_gone(intake->check, &request->items[i]);
     }
 }
 
@@ -208,12 +52,10 @@ static enum rc submit_tasks(struct task_intake *intake, struct err *err)
     size_t count = 0;
     enum rc rc = RC_OK;
 
-    intake->requests++;
+    task_check_begin(intake->check);
     for (size_t i = 0; rc == RC_OK && i < request->count; i++) {
-        struct cached_scene *scene;
-
         if (!request->items[i].bad)
-            rc = check_item(intake, i, &scene, err);
+            rc = task_check_item(intake->check, request->items, i, request->count, err);
         if (rc == RC_OK && !request->items[i].bad)
             intake->tasks[count++] = request->items[i].task;
     }
@@ -564,23 +406,14 @@ static enum rc show_config(struct task_intake *intake, struct err *err)
 
 /* Fails the request but not the role: votes work even if a privilege on the retry queue or one of
  * its tables is missing. */
-static void fail_request(struct task_intake *intake, const struct err *err)
+static void fail_request(struct task_intake *intake, enum rc rc, const struct err *err)
 {
-    if (!intake->broken)
+    if (rc == RC_FATAL && !intake->broken)
         log_error(LOG_ERROR, "task_intake_failed", err,
                   "role=serve text=\"the retry queue cannot be asked\"");
-    intake->broken = true;
-    intake->request->failed = true;
-    request_fault_set(
-        &intake->request->fault, REQUEST_FAULT_UNAVAILABLE,
-        "the retry queue cannot be used, the log of the server has the reason; nothing was done");
-}
-
-static void reject_request(struct task_intake *intake, const struct err *err)
-{
-    intake->request->failed = true;
-    request_fault_set(&intake->request->fault, REQUEST_FAULT_REFUSED, "%s; nothing was done",
-                      err->code == 0 ? err->text : "the database refuses one of the tasks");
+    if (rc == RC_FATAL)
+        intake->broken = true;
+    task_intake_fail(intake->request, rc, err);
 }
 
 static enum rc try_request(void *ctx, bool *finished, struct err *err)
@@ -624,10 +457,8 @@ static enum rc try_request(void *ctx, bool *finished, struct err *err)
         break;
     }
     *finished = rc != RC_RETRY;
-    if (rc == RC_FATAL)
-        fail_request(intake, err);
-    if (rc == RC_REJECT)
-        reject_request(intake, err);
+    if (rc == RC_FATAL || rc == RC_REJECT)
+        fail_request(intake, rc, err);
     if (rc == RC_OK)
         intake->broken = false;
     return rc == RC_RETRY ? RC_RETRY : RC_OK;
@@ -672,9 +503,30 @@ static const struct worker_ops ops = {
     .collided = database_collided,
 };
 
+void task_intake_fail(struct task_intake_request *request, enum rc rc, const struct err *err)
+{
+    request->failed = true;
+    if (rc == RC_FATAL)
+        request_fault_set(&request->fault, REQUEST_FAULT_UNAVAILABLE,
+                          "the retry queue cannot be used, the log of the server has the reason; "
+                          "nothing was done");
+    else
+        request_fault_set(&request->fault, REQUEST_FAULT_REFUSED, "%s; nothing was done",
+                          err->code == 0 ? err->text : "the database refuses one of the tasks");
+}
+
 bool task_intake_knows_handler(const struct retry_handlers *handlers, const char *name)
 {
     return !handlers || retry_find_handler(handlers, name) != NULL;
+}
+
+void task_intake_close(struct task_intake *intake)
+{
+    if (!intake)
+        return;
+    worker_done(&intake->worker);
+    task_check_close(intake->check);
+    free(intake);
 }
 
 enum rc task_intake_open(struct task_intake **out, const struct task_intake_config *config,
@@ -698,23 +550,14 @@ enum rc task_intake_open(struct task_intake **out, const struct task_intake_conf
     if (!intake)
         return err_fail(err, RC_FATAL, 0, "no memory for a task intake");
     intake->config = *config;
-    intake->name_count = list_handler_names(config->handlers, intake->names);
-    rc = worker_init(&intake->worker, &worker, err);
+    rc = task_check_open(&intake->check, config->store, config->handlers, config->clock_ms, err);
+    if (rc == RC_OK)
+        rc = worker_init(&intake->worker, &worker, err);
     if (rc != RC_OK)
-        free(intake);
+        task_intake_close(intake);
     else
         *out = intake;
     return rc;
-}
-
-void task_intake_close(struct task_intake *intake)
-{
-    if (!intake)
-        return;
-    worker_done(&intake->worker);
-    for (size_t i = 0; i < SCENES_MAX; i++)
-        buf_done(&intake->scenes[i].options);
-    free(intake);
 }
 
 int64_t task_intake_step(void *arg, int64_t now_ms)

@@ -17,9 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct first_try_result;
 struct retry_handlers;
-
-#define TASK_INTAKE_ROOM_MS 1000 /* how long the count of a scene's tasks is used */
 
 enum task_intake_kind {
     TASK_INTAKE_SUBMIT,
@@ -42,7 +41,9 @@ struct task_intake_request {
     enum task_intake_kind kind;
     struct task_item *items; /* of TASK_INTAKE_SUBMIT: each good one gets a ticket or becomes bad */
     size_t count;
-    bool ended; /* of TASK_INTAKE_LIST: tasks of the history */
+    struct first_try_result *first_try; /* of a single task that is to be tried first: what became
+                                           of it, or why it was not tried; else NULL */
+    bool ended;                         /* of TASK_INTAKE_LIST: tasks of the history */
     size_t rows_max;
     struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;
@@ -71,6 +72,10 @@ struct task_intake_config {
     uint64_t (*rng)(void);                 /* os_random_u64() */
     struct stop *stop;                     /* of the process */
 };
+
+/* The request is answered with the reason: RC_FATAL, the retry queue cannot be used; RC_REJECT, the
+ * database refuses a task. */
+void task_intake_fail(struct task_intake_request *request, enum rc rc, const struct err *err);
 
 /* Whether there is a handler of this name. handlers NULL: any name is accepted. Any thread. */
 bool task_intake_knows_handler(const struct retry_handlers *handlers, const char *name);

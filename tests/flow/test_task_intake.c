@@ -2,6 +2,8 @@
 /* The intake of tasks on a fake store, step by step. */
 #include "producer/task/task_intake.h"
 
+#include "producer/task/task_check.h"
+
 /* cmocka wants these three before it. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -266,7 +268,7 @@ static void a_count_is_believed_for_a_second(void **state)
     submit(1);
     assert_true(fixture.items[0].bad);
     assert_int_equal(fixture.rooms, 1);
-    fixture.now_ms += TASK_INTAKE_ROOM_MS;
+    fixture.now_ms += TASK_CHECK_ROOM_MS;
     submit(1);
     assert_false(fixture.items[0].bad);
     assert_int_equal(fixture.rooms, 2);
@@ -274,7 +276,7 @@ static void a_count_is_believed_for_a_second(void **state)
 
 static void assert_forbidden(const char *words)
 {
-    fixture.now_ms += TASK_INTAKE_ROOM_MS;
+    fixture.now_ms += TASK_CHECK_ROOM_MS;
     submit(1);
     assert_true(fixture.items[0].bad);
     assert_int_equal(fixture.items[0].fault.code, REQUEST_FAULT_NO_SCOPE);
@@ -302,14 +304,14 @@ static void a_task_that_its_group_does_not_allow_is_refused(void **state)
     snprintf(fixture.group.handlers, sizeof(fixture.group.handlers), "kafka");
     assert_forbidden("does not allow the handler http");
     fixture.group = good;
-    fixture.now_ms += TASK_INTAKE_ROOM_MS;
+    fixture.now_ms += TASK_CHECK_ROOM_MS;
     submit(1);
     assert_false(fixture.items[0].bad);
 }
 
 static void assert_not_configured(const char *words)
 {
-    fixture.now_ms += TASK_INTAKE_ROOM_MS;
+    fixture.now_ms += TASK_CHECK_ROOM_MS;
     submit(1);
     assert_true(fixture.items[0].bad);
     assert_int_equal(fixture.items[0].fault.code, REQUEST_FAULT_REFUSED);
