@@ -196,6 +196,16 @@ static void plan_clients(struct sim *sim)
         sim->plan.clients = 1 + rng_next(&rng) % SIM_CLIENTS_MAX;
 }
 
+/* In half of the runs with a retry queue, processes of serve try tasks first. */
+static void plan_tries(struct sim *sim)
+{
+    uint64_t rng = sim->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+    rng_next(&rng);
+    if (rng_next(&rng) % 2 == 0 && sim->plan.retries > 0)
+        sim->plan.tries = 1 + rng_next(&rng) % SIM_TRIES_MAX;
+}
+
 void chaos_plan(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -253,6 +263,7 @@ void chaos_plan(struct sim *sim)
     plan_removals(sim);
     plan_group_shards(sim);
     plan_clients(sim);
+    plan_tries(sim);
 }
 
 static void tend(void *arg)

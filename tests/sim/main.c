@@ -48,6 +48,7 @@ static const struct {
     {"task-claim-uncompared", FAULT_TASK_CLAIM_UNCOMPARED},
     {"task-cancel-silent", FAULT_TASK_CANCEL_SILENT},
     {"task-wait-unmarked", FAULT_TASK_WAIT_UNMARKED},
+    {"first-try-unordered", FAULT_FIRST_TRY_UNORDERED},
     {"client-expiry-ignored", FAULT_CLIENT_EXPIRY_IGNORED},
     {"singleton-owner-ignored", FAULT_SINGLETON_OWNER_IGNORED},
     {"housekeep-unfenced", FAULT_HOUSEKEEP_UNFENCED},

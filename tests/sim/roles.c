@@ -26,6 +26,7 @@ static const struct kind kinds[] = {
     {housekeeper_bytes, housekeeper_add, SIM_HOUSEKEEPERS_MAX, false},
     {serve_bytes, serve_add, SIM_SERVES_MAX, false},
     {application_bytes, application_add, SIM_APPLICATIONS_MAX, true},
+    {try_bytes, try_add, SIM_TRIES_MAX, false},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
@@ -56,11 +57,11 @@ void roles_close(struct roles *roles)
 void roles_add(struct roles *roles, struct sim *sim)
 {
     const struct plan *plan = &sim->plan;
-    const size_t counts[KINDS] = {plan->relays,      plan->consumers,    plan->rollups,
-                                  plan->voters,      plan->writers,      plan->retries,
-                                  plan->submitters,  plan->operators,    SIM_PUBLISHERS_MAX,
-                                  plan->replayers,   plan->housekeepers, plan->serves,
-                                  plan->applications};
+    const size_t counts[KINDS] = {plan->relays,       plan->consumers,    plan->rollups,
+                                  plan->voters,       plan->writers,      plan->retries,
+                                  plan->submitters,   plan->operators,    SIM_PUBLISHERS_MAX,
+                                  plan->replayers,    plan->housekeepers, plan->serves,
+                                  plan->applications, plan->tries};
 
     for (size_t i = 0; i < KINDS; i++) {
         for (size_t number = 0; number < counts[i]; number++) {

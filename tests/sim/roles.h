@@ -30,6 +30,7 @@ void replayer_add(void *memory, struct sim *sim, size_t number);
 void housekeeper_add(void *memory, struct sim *sim, size_t number);
 void serve_add(void *memory, struct sim *sim, size_t number);
 void application_add(void *memory, struct sim *sim, size_t number);
+void try_add(void *memory, struct sim *sim, size_t number);
 void writer_add(void *memory, struct sim *sim, size_t number);
 
 size_t relay_bytes(void);
@@ -44,6 +45,7 @@ size_t replayer_bytes(void);
 size_t housekeeper_bytes(void);
 size_t serve_bytes(void);
 size_t application_bytes(void);
+size_t try_bytes(void);
 size_t writer_bytes(void);
 
 /* Diverted keys of all lanes that are held. */

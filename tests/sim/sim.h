@@ -28,10 +28,12 @@
 #define SIM_HOUSEKEEPERS_MAX 2
 #define SIM_SERVES_MAX 3 /* that remove remarks */
 #define SIM_APPLICATIONS_MAX 1
+#define SIM_TRIES_MAX 2 /* processes of serve that try tasks first */
 #define SIM_PROCS_MAX                                                                          \
     (SIM_RELAYS_MAX + SIM_CONSUMERS_MAX + SIM_ROLLUPS_MAX + SIM_VOTERS_MAX + SIM_WRITERS_MAX + \
      SIM_RETRIES_MAX + SIM_SUBMITTERS_MAX + SIM_OPERATORS_MAX + SIM_PUBLISHERS_MAX +           \
-     SIM_REPLAYERS_MAX + SIM_HOUSEKEEPERS_MAX + SIM_SERVES_MAX + SIM_APPLICATIONS_MAX)
+     SIM_REPLAYERS_MAX + SIM_HOUSEKEEPERS_MAX + SIM_SERVES_MAX + SIM_APPLICATIONS_MAX +        \
+     SIM_TRIES_MAX)
 #define SIM_PROC_FIBERS_MAX 20
 
 /* Keys 1..SIM_CONTENTS are contents that are voted for; the rest are keys of other events. */
@@ -148,6 +150,7 @@ struct plan {
     unsigned task_compared; /* lives of a retry process that claim by compare-and-set */
     unsigned task_lacking;  /* processes that lack a handler */
     unsigned task_unlocked; /* submits that lock nothing for their order */
+    size_t tries;           /* processes that try tasks first */
     size_t clients;         /* of the group; 0: no task calls a client */
     int64_t submit_ms;      /* twice the mean time between two new tasks */
     int64_t operator_ms;    /* twice the mean time between two actions of the operator */
@@ -185,6 +188,7 @@ enum sim_fault {
     FAULT_TASK_CLAIM_UNCOMPARED,
     FAULT_TASK_CANCEL_SILENT,
     FAULT_TASK_WAIT_UNMARKED,
+    FAULT_FIRST_TRY_UNORDERED,
     FAULT_CLIENT_EXPIRY_IGNORED,
     FAULT_HOUSEKEEP_UNFENCED,
     FAULT_SINGLETON_OWNER_IGNORED,

@@ -277,7 +277,15 @@ static void handler_run(void *handler, size_t worker, const struct retry_job *jo
              0);
 }
 
-static const struct retry_handler work_handler = {.name = "work", .run = handler_run};
+static bool tries_first(const struct retry_job *job, struct err *err)
+{
+    (void)job;
+    (void)err;
+    return true;
+}
+
+static const struct retry_handler work_handler = {
+    .name = "work", .tries_first = tries_first, .run = handler_run};
 static const struct retry_handler steps_handler = {.name = "steps", .run = handler_run};
 
 const struct retry_handler *const task_handlers[TASK_HANDLERS] = {&work_handler, &steps_handler};

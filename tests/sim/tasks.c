@@ -319,6 +319,7 @@ static struct fake_task_faults faults_of(enum sim_fault fault)
         .cancel_silent = fault == FAULT_TASK_CANCEL_SILENT,
         .wait_unmarked = fault == FAULT_TASK_WAIT_UNMARKED,
         .head_unlocked = fault == FAULT_TASK_HEAD_UNLOCKED,
+        .made_unordered = fault == FAULT_FIRST_TRY_UNORDERED,
     };
 }
 
@@ -391,11 +392,14 @@ static void class_make(const struct sim *sim, struct sim_task *task)
 int64_t task_duplicate_of(const struct task_tables *tables, const struct sim_task *task,
                           int64_t past_ms)
 {
+    /* A task that is tried first is read before its COMMIT. */
+    int64_t made_ms = task->base.old.writes > 0 ? task->base.old.made_ms : task->base.now.made_ms;
+
     for (int64_t id = 1; id < tables->fake.id_next; id++) {
         const struct sim_task *other = &tables->tasks[id];
 
         if (other != task && other->number == task->number &&
-            other->base.old.dedup_until_ms > task->base.old.made_ms &&
+            other->base.old.dedup_until_ms > made_ms &&
             (other->base.old.kept || other->base.old.dedup_until_ms > past_ms))
             return id;
     }
