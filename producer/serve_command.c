@@ -22,6 +22,7 @@
 #include "producer/remark/remover.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
+#include "producer/serve_tries.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"
 
@@ -81,6 +82,7 @@ struct serve {
     bool has_votes; /* api.votes is on; otherwise a shard has a task intake only */
     bool lists;     /* api.lists is on, and has_votes */
     bool has_dead;  /* api.operate is on, and has_votes: dead records are those of votes */
+    struct serve_tries *tries; /* NULL: no task is tried first */
     struct shard *shards;
     size_t shard_count;
     struct loop expire_loop;
@@ -187,6 +189,8 @@ static int64_t expire_step(void *ctx, int64_t now_ms)
     int64_t removals_ms = queue_expire(serve->removals, now_ms);
     int64_t dead_ms = queue_expire(serve->dead, now_ms);
 
+    if (serve->tries)
+        dead_ms = min_ms(dead_ms, queue_expire(serve_tries_queue(serve->tries), now_ms));
     return min_ms(min_ms(min_ms(votes_ms, reads_ms), min_ms(remarks_ms, tasks_ms)),
                   min_ms(removals_ms, dead_ms));
 }
@@ -433,6 +437,7 @@ static void serve_close(void *role)
         committer_close(shard->committer);
         producer_mysql_close(shard->vote_store);
     }
+    serve_tries_close(serve->tries);
     loop_done(&serve->removal_loop);
     remover_close(serve->remover);
     removal_mysql_close(serve->removal_store);
@@ -549,6 +554,8 @@ static enum rc open_parts(struct serve *serve, struct err *err)
         rc = make_ranking(serve, err);
     if (rc == RC_OK && serve->has_dead)
         rc = make_dead_worker(serve, err);
+    if (rc == RC_OK)
+        rc = serve_tries_open(&serve->tries, &serve->env, &serve->handlers, &serve->stop, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         if (serve->has_votes)
             rc = make_committer(serve, i, err);
@@ -589,7 +596,11 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
  * before the HTTP server closes. */
 static void join_threads(struct serve *serve)
 {
+    int64_t stop_ms = serve->env.settings->admin.stop_timeout_ms;
+    int64_t until_ms = stop_until_ms(serve->env.stop, stop_ms / 8 * 7);
+
     stop_request(&serve->stop);
+    serve_tries_join(serve->tries, until_ms);
     if (serve->lists)
         recommended_mysql_interrupt(serve->ranking.builder_store); /* a build may take long */
     for (size_t i = 0; i < serve->shard_count; i++) {
@@ -635,6 +646,7 @@ static enum rc serve_start(void *role, struct err *err)
         .recommended = serve->ranking.lists,
         .tasks = serve->tasks,
         .dead = serve->dead,
+        .tries = serve->tries ? serve_tries_queue(serve->tries) : NULL,
         .handlers = &serve->handlers,
         .shards = serve->shard_count,
     };
@@ -648,6 +660,8 @@ static enum rc serve_start(void *role, struct err *err)
         rc = start_ranking(&serve->ranking, err);
     if (rc == RC_OK && serve->has_dead)
         rc = loop_start(&serve->dead_loop, err);
+    if (rc == RC_OK && serve->tries)
+        rc = serve_tries_start(serve->tries, err);
     for (size_t i = 0; rc == RC_OK && i < serve->shard_count; i++) {
         if (serve->has_votes)
             rc = loop_start(&serve->shards[i].commit_loop, err);
@@ -776,6 +790,8 @@ static void report_tasks(struct health *health, struct serve *serve)
     if (!serve->has_votes)
         report_database(health, serve->tasks, tasks_ms, serve, "database for tasks");
     report_queue(health, serve->tasks, "task queue");
+    if (serve->tries)
+        report_queue(health, serve_tries_queue(serve->tries), "try queue");
 }
 
 static void serve_health(void *role, struct health *health)
@@ -791,7 +807,8 @@ static void drain_queues(struct serve *serve, int64_t until_ms)
 {
     while (os_now_ms() < until_ms &&
            !(queue_idle(serve->votes) && queue_idle(serve->reads) && queue_idle(serve->remarks) &&
-             queue_idle(serve->tasks) && queue_idle(serve->removals) && queue_idle(serve->dead)))
+             queue_idle(serve->tasks) && queue_idle(serve->removals) && queue_idle(serve->dead) &&
+             (!serve->tries || queue_idle(serve_tries_queue(serve->tries)))))
         stop_wait(&serve->stop, DRAIN_LOOK_MS);
 }
 
@@ -823,6 +840,8 @@ static void serve_join(void *role)
 
     api_quiesce(serve->api);
     drain_queues(serve, os_now_ms() + half_ms);
+    if (serve->tries)
+        serve_tries_refuse(serve->tries);
     drop_queues(serve);
     for (size_t i = 0; i < serve->shard_count; i++) {
         if (!queue_idle(serve->votes) && serve->has_votes)
@@ -834,6 +853,8 @@ static void serve_join(void *role)
         if (!queue_idle(serve->tasks))
             producer_mysql_interrupt(serve->shards[i].task_store);
     }
+    if (serve->tries)
+        serve_tries_interrupt(serve->tries);
     interrupt_removals(serve);
     if (serve->has_dead && !queue_idle(serve->dead))
         dead_admin_interrupt(serve->dead_admin);

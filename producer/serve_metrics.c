@@ -9,6 +9,10 @@
 #define TASKS_HELP                                                                            \
     "Tasks submitted over HTTP by result; existed: one with its idempotency key was active; " \
     "refused: bad, its scene full, or not done in time."
+#define TRIES_HELP                                                                                \
+    "Tasks that were to be tried first, by result; waiting: the try failed; not_begun: the task " \
+    "was made, and waits for a retry process; unknown: another process tries it again, or the "   \
+    "database gave no clear answer."
 #define PAGES_HELP                                                                           \
     "Pages of remarks by where they came from; kept: from memory; read: from the database; " \
     "shared: "                                                                               \
@@ -145,6 +149,29 @@ struct metric serve_tasks_refused = {.name = "tallybox_tasks_submitted_total",
                                      .kind = METRIC_COUNTER,
                                      .help = TASKS_HELP,
                                      .labels = "result=\"refused\""};
+struct metric serve_tries_done = {.name = "tallybox_first_tries_total",
+                                  .kind = METRIC_COUNTER,
+                                  .help = TRIES_HELP,
+                                  .labels = "result=\"done\""};
+struct metric serve_tries_waiting = {.name = "tallybox_first_tries_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = TRIES_HELP,
+                                     .labels = "result=\"waiting\""};
+struct metric serve_tries_exhausted = {.name = "tallybox_first_tries_total",
+                                       .kind = METRIC_COUNTER,
+                                       .help = TRIES_HELP,
+                                       .labels = "result=\"exhausted\""};
+struct metric serve_tries_not_begun = {.name = "tallybox_first_tries_total",
+                                       .kind = METRIC_COUNTER,
+                                       .help = TRIES_HELP,
+                                       .labels = "result=\"not_begun\""};
+struct metric serve_tries_unknown = {.name = "tallybox_first_tries_total",
+                                     .kind = METRIC_COUNTER,
+                                     .help = TRIES_HELP,
+                                     .labels = "result=\"unknown\""};
+struct metric serve_queue_tries = {.name = "tallybox_try_queue_tasks",
+                                   .kind = METRIC_GAUGE,
+                                   .help = "Tasks that wait to be tried first."};
 struct metric serve_queue_tasks = {.name = "tallybox_task_queue_tasks",
                                    .kind = METRIC_GAUGE,
                                    .help = "Tasks that wait to be taken in or found."};
@@ -180,7 +207,9 @@ void serve_metrics_register(void)
         &serve_tasks_refused,        &serve_queue_tasks,         &serve_answers_2xx,
         &serve_answers_4xx,          &serve_answers_5xx,         &serve_removals,
         &serve_queue_removals,       &serve_removal_oldest_age,  &serve_failed_reports,
-        &serve_queue_dead,
+        &serve_queue_dead,           &serve_tries_done,          &serve_tries_waiting,
+        &serve_tries_exhausted,      &serve_tries_not_begun,     &serve_tries_unknown,
+        &serve_queue_tries,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -29,8 +29,12 @@ static void end_batch(struct worker *worker, enum queue_end end)
 {
     const struct worker_config *config = &worker->config;
 
-    for (size_t i = 0; i < worker->count; i++)
-        queue_finish(config->queue, config->shard, worker->batch[i], end);
+    for (size_t i = 0; i < worker->count; i++) {
+        struct queue_entry *entry = worker->batch[i];
+
+        if (end != QUEUE_DONE || !config->ops->keep || !config->ops->keep(config->ctx, entry))
+            queue_finish(config->queue, config->shard, entry, end);
+    }
     worker->count = 0;
     worker->losses = 0;
     worker->try_ms = 0;

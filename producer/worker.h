@@ -24,6 +24,9 @@ struct worker_ops {
     enum rc (*attempt)(void *ctx, bool *finished, struct err *err);
     /* Right before the finished requests are answered; may be NULL. */
     void (*finished)(void *ctx);
+    /* After finished(), for each entry. True: it is answered later, and leaves the batch; the ops
+     * end it with queue_finish(). NULL: never. */
+    bool (*keep)(void *ctx, struct queue_entry *entry);
     /* RC_OK: the database can be reached and would do the work. */
     enum rc (*ping)(void *ctx, struct err *err);
     /* After RC_RETRY. True: another transaction was in the way. False: the database cannot be

@@ -169,17 +169,24 @@ const struct api_route api_routes[] = {
         .scope = API_ROUTE_SCOPE_TASKS,
         .feature = API_FEATURE_TASKS,
         .body_max_at = BODY_MAX,
+        .parameters = BIT(API_TRY),
         .operation = "submitTasks",
         .summary = "One task or an array of tasks for the retry queue",
         .description = "The answer is sent after the COMMIT. An array is answered by an array in "
                        "the same order, with status 200; an error stands in the place of a bad "
                        "item. A request that an attempt of the queue causes passes on the headers "
-                       "of the attempt.",
+                       "of the attempt. With try=1, which takes one task, the server runs the "
+                       "task at once and answers with the result, or with the id of the task if "
+                       "it waits for a retry process; the queue has the task in either case.",
         .body = "TaskRequest",
         .example = "{\"scene\": \"mail\", \"handler\": \"kafka\", \"options\": {\"topic\": "
                    "\"mails\"}, \"params\": {\"to\": \"a@example.org\"}}",
-        .results = {{200, "TaskResponse", "An array, or a task that was active already."},
-                    {201, "TaskTicket", "The task was made."}},
+        .results = {{200, "TaskResponse",
+                     "An array, or a task that was active already; with try=1, also a task that "
+                     "has ended or is blocked."},
+                    {201, "TaskTicket", "The task was made."},
+                    {202, "TaskTry",
+                     "Only with try=1: the task was made, and waits or runs: `reason` says why."}},
         .retry_headers = true,
     },
     {
@@ -619,6 +626,7 @@ const char *api_parameter_name(enum api_parameter parameter)
         [API_DEAD_CLASS] = "reasonClass",
         [API_KEY] = "key",
         [API_DECIDED] = "decided",
+        [API_TRY] = "try",
     };
 
     return names[parameter];

@@ -30,6 +30,7 @@ struct api_config {
     struct recommended *recommended;       /* borrowed until the close; NULL: api.lists is off */
     struct queue *tasks;                   /* task_intake_request */
     struct queue *dead;                    /* dead_worker_request */
+    struct queue *tries;                   /* the same with first_try; NULL: api.try_max is 0 */
     const struct retry_handlers *handlers; /* that tasks may name; NULL: any name */
     size_t shards;                         /* of each queue */
 };
@@ -87,6 +88,7 @@ enum api_parameter {
     API_DEAD_CLASS,
     API_KEY,
     API_DECIDED,
+    API_TRY,
     API_PARAMETERS,
 };
 
@@ -104,6 +106,8 @@ struct api_result {
     const char *schema; /* NULL: the answer has no body */
     const char *description;
 };
+
+#define API_RESULTS_MAX 3
 
 struct api_route {
     const char *method; /* GET serves HEAD, too */
@@ -125,7 +129,7 @@ struct api_route {
     const char *id;      /* schema of {id}, or NULL: there is none */
     const char *body;    /* schema of the body, or NULL */
     const char *example; /* of the body, as JSON, or NULL */
-    struct api_result results[2];
+    struct api_result results[API_RESULTS_MAX];
     bool retry_headers;  /* reads the headers of the calls of the queue (outbox/retry/handler.h) */
     bool may_conflict;   /* the state of the task may not allow the action */
     bool may_be_deleted; /* answers api.deleted_status for what was deleted */

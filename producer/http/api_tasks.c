@@ -2,6 +2,7 @@
 #include "producer/http/api_routes.h"
 
 #include "common/trace.h"
+#include "outbox/retry/first_try.h"
 #include "outbox/retry/handler.h"
 #include "producer/http/api_answer.h"
 #include "producer/serve_metrics.h"
@@ -18,9 +19,10 @@
 #define FULL_WAIT_MS 5000
 
 struct task_call {
-    struct api_pending pending;   /* first */
-    struct task_json tasks;       /* of TASK_INTAKE_SUBMIT, as the next ones */
-    struct retry_traffic traffic; /* its texts are valid until the request is queued */
+    struct api_pending pending;        /* first */
+    struct task_json tasks;            /* of TASK_INTAKE_SUBMIT, as the next ones */
+    struct retry_traffic traffic;      /* its texts are valid until the request is queued */
+    struct first_try_result first_try; /* of a task that is to be tried first */
     char traceparent[TRACE_SIZE];
     /* Of TASK_INTAKE_LIST: what the filter points to. */
     char group[RETRY_NAME_BYTES_MAX + 1];
@@ -32,6 +34,25 @@ struct task_call {
     const char *groups[HTTP_SCOPE_GROUPS_MAX];
 };
 
+/* 202: the task is not done, and a retry process goes on with it. */
+static int choose_try_status(const struct first_try_result *result)
+{
+    bool blocked = result->state_known && result->state == TASK_BLOCKED;
+
+    return result->ticket.existed || result->outcome[0] || blocked ? 200 : 202;
+}
+
+static void answer_try(struct task_call *call)
+{
+    struct first_try_result *result = &call->first_try;
+    struct buf body = {0};
+
+    result->ticket = call->tasks.items[0].ticket;
+    task_json_put_try(&body, result);
+    api_answer(call->pending.http, choose_try_status(result), &body);
+    buf_done(&body);
+}
+
 static void answer_tickets(struct task_call *call)
 {
     const struct task_json *tasks = &call->tasks;
@@ -39,6 +60,10 @@ static void answer_tickets(struct task_call *call)
     struct buf body = {0};
     struct request_fault fault;
 
+    if (call->pending.request.tasks.first_try && !tasks->items[0].bad) {
+        answer_try(call);
+        return;
+    }
     if (!task_json_answer(tasks, &body, &fault))
         api_answer_fault(http, &fault, FULL_WAIT_MS);
     else
@@ -92,12 +117,42 @@ static struct task_call *make_call(struct http_request *http, enum task_intake_k
 
 static void put_call(const struct api_config *config, struct task_call *call)
 {
-    api_pending_put(&call->pending, config->tasks, queue_shard_least(config->tasks));
+    if (call->pending.request.tasks.first_try && config->tries)
+        api_pending_put(&call->pending, config->tries, 0);
+    else
+        api_pending_put(&call->pending, config->tasks, queue_shard_least(config->tasks));
 }
 
 static const char *group_of(const struct task_item *item)
 {
     return item->task.group ? item->task.group : RETRY_GROUP_DEFAULT;
+}
+
+/* The names of the handlers whose tasks can be tried first. */
+static void list_tried(const struct api_config *config, char *text, size_t size)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; config->handlers && i < config->handlers->count; i++)
+        if (config->handlers->list[i]->tries_first && len < size)
+            len += (size_t)snprintf(text + len, size - len, "%s%s", len > 0 ? ", " : "",
+                                    config->handlers->list[i]->name);
+}
+
+/* With try=1: the handler of the task is one that this program never tries first. */
+static bool refuses_try(const struct api_config *config, const struct task_call *call,
+                        struct task_item *item)
+{
+    const struct retry_handler *handler = retry_find_handler(config->handlers, item->task.handler);
+    char names[80];
+
+    if (!call->pending.request.tasks.first_try || !handler || handler->tries_first)
+        return false;
+    list_tried(config, names, sizeof(names));
+    request_fault_set(&item->fault, REQUEST_FAULT_REFUSED,
+                      "try=1 is for tasks of the handler %s; send this task without it", names);
+    return true;
 }
 
 /* Marks the tasks that the token or this program does not allow. */
@@ -120,6 +175,8 @@ static void check_items(const struct api_config *config, struct task_call *call)
         } else if (!task_intake_knows_handler(config->handlers, item->task.handler)) {
             request_fault_set(&item->fault, REQUEST_FAULT_OUT_OF_RANGE,
                               "there is no handler of this name");
+            field = "handler";
+        } else if (refuses_try(config, call, item)) {
             field = "handler";
         } else if (retry_traffic_refuses(&call->traffic, group_of(item), item->task.scene,
                                          &item->fault)) {
@@ -149,6 +206,32 @@ static bool submit_tasks(const struct api_config *config, struct task_call *call
     return false;
 }
 
+/* Reads the query of a request that submits. False: it is bad, which has been answered. */
+static bool read_try(const struct api_config *config, const struct api_call *api_call,
+                     struct task_call *call)
+{
+    const char *text = api_call->parameters[API_TRY];
+
+    if (!text)
+        return true;
+    if (strcmp(text, "1") != 0) {
+        api_answer_bad(api_call->http, REQUEST_FAULT_OUT_OF_RANGE, "try",
+                       "try is 1, or is left out");
+        return false;
+    }
+    if (call->tasks.array) {
+        api_answer_bad(api_call->http, REQUEST_FAULT_WRONG_TYPE, NULL,
+                       "try=1 takes one task, not an array");
+        return false;
+    }
+    call->pending.request.tasks.first_try = &call->first_try;
+    call->first_try.reason_class = "";
+    if (!config->tries)
+        snprintf(call->first_try.reason, sizeof(call->first_try.reason),
+                 "this server tries no task first: api.try_max is 0");
+    return true;
+}
+
 void api_post_tasks(const struct api_config *config, const struct api_call *api_call)
 {
     struct http_request *http = api_call->http;
@@ -165,7 +248,7 @@ void api_post_tasks(const struct api_config *config, const struct api_call *api_
     call->traffic.scene = http_header(http, HEADER_SCENE);
     body = http_body(http, &len);
     rc = task_json_parse(&call->tasks, body, len, &fault);
-    if (rc == RC_OK && submit_tasks(config, call))
+    if (rc == RC_OK && read_try(config, api_call, call) && submit_tasks(config, call))
         return;
     if (rc == RC_REJECT)
         api_answer_fault(http, &fault, 0);

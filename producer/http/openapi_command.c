@@ -61,6 +61,8 @@ static const struct {
     [API_AFTER_SCENE] = {"{type: string, pattern: "
                          "\"^[A-Za-z0-9_.:-]{1,64}/[A-Za-z0-9_.:-]{1,64}$\"}",
                          "default/mail", "The `after` of the page before."},
+    [API_TRY] = {"{type: integer, enum: [1]}", "1",
+                 "Run the task at once in this server, if it may begin now."},
     [API_AFTER_GROUP] = {NAME_TEXT("64"), "default", "The `after` of the page before."},
     [API_AFTER_ADDRESS] = {"{type: string, pattern: \"^[!-~]{1,255}$\"}",
                            "http://127.0.0.1:8081/jobs", "The `after` of the page before."},
@@ -184,7 +186,7 @@ static bool route_can_answer(const struct api_route *route, int status)
 static void put_responses(struct buf *out, const struct api_route *route)
 {
     buf_text_put(out, "      responses:\n");
-    for (size_t i = 0; i < 2 && route->results[i].status != 0; i++) {
+    for (size_t i = 0; i < API_RESULTS_MAX && route->results[i].status != 0; i++) {
         const struct api_result *result = &route->results[i];
 
         buf_print(out, "        \"%d\":\n", result->status);

@@ -258,7 +258,8 @@ static const char task_request_text[] =
                                   "description: How the task with this idempotency key has "
                                   "ended; absent if it is active.}\n"
                                   "    TaskResponse:\n"
-                                  "      oneOf:\n"
+                                  "      anyOf:\n"
+                                  "        - $ref: \"#/components/schemas/TaskTry\"\n"
                                   "        - $ref: \"#/components/schemas/TaskTicket\"\n"
                                   "        - type: array\n"
                                   "          minItems: 1\n"
@@ -268,6 +269,24 @@ static const char task_request_text[] =
                                   "              - $ref: \"#/components/schemas/TaskTicket\"\n"
                                   "              - $ref: \"#/components/schemas/Error\"\n";
 
+static const char try_text[] =
+    "    TaskTry:\n      type: object\n"
+    "      required: [id, existed, tried, state, failures, reasonClass, reason, nextAt]\n"
+    "      properties:\n        id: {$ref: \"#/components/schemas/Id\"}\n"
+    "        existed: {type: boolean, description: Such a task is not tried.}\n"
+    "        outcome: {type: string, enum: [done, exhausted, cancelled], description: Of a task "
+    "that has ended.}\n"
+    "        tried: {type: boolean, description: Whether its handler was called.}\n"
+    "        state: {type: [string, \"null\"], description: Of TaskDetails, or unknown.}\n"
+    "        failures: {type: integer, format: int64, description: Attempts that failed.}\n"
+    "        reasonClass: {type: [string, \"null\"]}\n"
+    "        reason: {type: [string, \"null\"], description: Why it is not tried or not done.}\n"
+    "        nextAt: {type: [integer, \"null\"], format: int64, description: In ms since 1970.}\n"
+    "        result: {description: The answer of what was called if that is JSON and no longer "
+    "than 65536 bytes.}\n"
+    "        resultBase64: {type: string, contentEncoding: base64, description: If it is no "
+    "JSON.}\n";
+
 static const char operate_text[] =
     "    ReasonRequest:\n"
     "      type: object\n"
@@ -276,8 +295,7 @@ static const char operate_text[] =
     "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
     "audit.}\n"
     "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with "
-    "the name of the token.}\n"
+    "with the name of the token.}\n"
     "    CancelRequest:\n"
     "      type: object\n"
     "      additionalProperties: false\n"
@@ -285,8 +303,7 @@ static const char operate_text[] =
     "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
     "audit.}\n"
     "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with "
-    "the name of the token.}\n"
+    "with the name of the token.}\n"
     "        force: {type: boolean, description: Also a running task.}\n"
     "    UnparkRequest:\n"
     "      type: object\n"
@@ -295,8 +312,7 @@ static const char operate_text[] =
     "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
     "audit.}\n"
     "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with "
-    "the name of the token.}\n"
+    "with the name of the token.}\n"
     "        skip: {type: boolean, description: Cancel a blocked task.}\n"
     "    ContentRequest:\n"
     "      type: object\n"
@@ -305,8 +321,7 @@ static const char operate_text[] =
     "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
     "audit.}\n"
     "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with "
-    "the name of the token.}\n"
+    "with the name of the token.}\n"
     "        options: {type: object, description: At most 65535 bytes.}\n"
     "        headers: {description: An object or a list of pairs., oneOf: [{type: object}, "
     "{type: array}]}\n"
@@ -741,9 +756,10 @@ void openapi_schemas_put_base(struct buf *out)
 void openapi_schemas_put(struct buf *out)
 {
     static const char *const texts[] = {
-        vote_schemas_text, remark_schemas_text, recommended_text,  task_request_text,
-        operate_text,      scene_text,          scene_answer_text, audit_text,
-        dead_request_text, dead_answer_text,    client_text,       task_answer_text,
+        vote_schemas_text, remark_schemas_text, recommended_text, task_request_text,
+        try_text,          operate_text,        scene_text,       scene_answer_text,
+        audit_text,        dead_request_text,   dead_answer_text, client_text,
+        task_answer_text,
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

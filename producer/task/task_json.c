@@ -443,6 +443,44 @@ static bool put_json_value(struct buf *out, const char *name, const void *text, 
     return true;
 }
 
+static void put_answer(struct buf *out, const struct first_try_result *result)
+{
+    size_t len = result->answer ? result->answer_len : 0;
+
+    if (len == 0 || len > TASK_JSON_ANSWER_BYTES_MAX) {
+        buf_text_put(out, ",\"result\":null");
+        return;
+    }
+    if (put_json_value(out, "result", result->answer, len))
+        return;
+    buf_text_put(out, ",\"resultBase64\":\"");
+    base64_put(out, result->answer, len);
+    buf_char(out, '"');
+}
+
+void task_json_put_try(struct buf *out, const struct first_try_result *result)
+{
+    const char *outcome = result->outcome[0] ? result->outcome : result->ticket.outcome;
+
+    buf_text_put(out, "{\"id\":");
+    buf_i64(out, result->ticket.id);
+    buf_text_put(out, result->ticket.existed ? ",\"existed\":true" : ",\"existed\":false");
+    if (outcome[0])
+        put_text(out, "outcome", outcome);
+    buf_text_put(out, result->tried ? ",\"tried\":true" : ",\"tried\":false");
+    put_text(out, "state",
+             outcome[0]            ? outcome
+             : result->state_known ? task_state_name(result->state)
+                                   : NULL);
+    put_number(out, "failures", result->attempts, true);
+    put_text(out, "reasonClass", result->reason_class[0] ? result->reason_class : NULL);
+    put_text(out, "reason", result->reason[0] ? result->reason : NULL);
+    put_number(out, "nextAt", result->next_ms, result->next_ms > 0);
+    if (strcmp(outcome, "done") == 0 && result->tried)
+        put_answer(out, result);
+    buf_char(out, '}');
+}
+
 static void put_whole(struct buf *out, const struct retry_view *view)
 {
     bool json = strncmp(view->params_type, "application/json", 16) == 0;

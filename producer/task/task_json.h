@@ -13,6 +13,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "outbox/retry/first_try.h"
 #include "outbox/retry/operate.h"
 #include "outbox/retry/retry.h"
 #include "producer/http/request_json.h"
@@ -24,6 +25,9 @@ struct json_t;
 
 /* Tasks in one request. */
 #define TASK_ITEMS_MAX 1000
+
+/* A longer answer to a first try is left out. */
+#define TASK_JSON_ANSWER_BYTES_MAX ((size_t)65536)
 
 /* A task between its request, the database and the answer. */
 struct task_item {
@@ -59,6 +63,10 @@ size_t task_json_good(const struct task_json *tasks);
 /* Appends the answer when every good task has its ticket. False: the body was one task, which is
  * refused for the reason in *fault; nothing was appended. */
 bool task_json_answer(const struct task_json *tasks, struct buf *out, struct request_fault *fault);
+
+/* Appends what became of a task that was to be tried first; its answer as result if it is JSON,
+ * otherwise as resultBase64. */
+void task_json_put_try(struct buf *out, const struct first_try_result *result);
 
 /* Appends a task without its closing '}'. whole: with options and parameters, as params if they are
  * JSON, otherwise as paramsBase64. */

@@ -33,6 +33,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_client TO 'tallybox_se
 GRANT SELECT ON outbox_side.retry_scene TO 'tallybox_serve'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_serve'@'%';
 
+-- first_try: what `tallybox serve` needs beyond its own privileges to try tasks first (api.try_max):
+-- tallybox migrate grants --role first_try --account tallybox_serve@%
+GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_first_try'@'%';
+GRANT SELECT, INSERT, UPDATE ON outbox_side.retry_task_history TO 'tallybox_first_try'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.retry_attempt TO 'tallybox_first_try'@'%';
+GRANT SELECT ON outbox_side.retry_scene_change TO 'tallybox_first_try'@'%';
+
 -- application_insert: a service that inserts events and tasks, and nothing else. It has no privilege
 -- on `origin`, so that its tasks cannot pass for tasks of the relay or the consumer.
 GRANT INSERT ON outbox_side.api_lane TO 'tallybox_application_insert'@'%';

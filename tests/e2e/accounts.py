@@ -13,7 +13,7 @@ ROLES_OF = {
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "rank": ["rank"], "run": ["run"],
     "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
-    "APPLICATION INSERT": ["application_insert"],
+    "APPLICATION INSERT": ["application_insert"], "FIRST TRY": ["first_try"],
 }
 PASSWORD = "the password of all test accounts"
 

@@ -175,6 +175,52 @@ static void a_found_task_shows_its_params_as_they_are(void **state)
     assert_non_null(strstr(buf_text(&out), "\"state\":\"exhausted\""));
 }
 
+static void expect_try(const struct first_try_result *result, const char *json)
+{
+    buf_reset(&out);
+    task_json_put_try(&out, result);
+    assert_string_equal(buf_text(&out), json);
+}
+
+static void a_first_try_shows_what_became_of_the_task(void **state)
+{
+    static const char answer[] = "{\"n\":0.10}";
+    struct first_try_result result = {.ticket = {.id = 7},
+                                      .tried = true,
+                                      .outcome = "done",
+                                      .reason_class = "",
+                                      .answer = answer,
+                                      .answer_len = sizeof(answer) - 1};
+
+    (void)state;
+    expect_try(&result, "{\"id\":7,\"existed\":false,\"outcome\":\"done\",\"tried\":true,"
+                        "\"state\":\"done\",\"failures\":0,\"reasonClass\":null,"
+                        "\"reason\":null,\"nextAt\":null,\"result\":{\"n\":0.10}}");
+    result.answer_len = 1;
+    task_json_put_try(&out, &result);
+    assert_non_null(strstr(buf_text(&out), ",\"resultBase64\":\"ew==\"}"));
+    buf_reset(&out);
+    result.answer_len = TASK_JSON_ANSWER_BYTES_MAX + 1; /* it is not read */
+    task_json_put_try(&out, &result);
+    assert_non_null(strstr(buf_text(&out), ",\"result\":null}"));
+    result = (struct first_try_result){.ticket = {.id = 7},
+                                       .tried = true,
+                                       .state_known = true,
+                                       .state = TASK_WAITING,
+                                       .attempts = 2,
+                                       .next_ms = 5,
+                                       .reason_class = "ours",
+                                       .reason = "\"no\""};
+    expect_try(&result, "{\"id\":7,\"existed\":false,\"tried\":true,\"state\":\"waiting\","
+                        "\"failures\":2,\"reasonClass\":\"ours\",\"reason\":\"\\\"no\\\"\","
+                        "\"nextAt\":5}");
+    result = (struct first_try_result){.ticket = {.id = 7, .existed = true, .outcome = "done"},
+                                       .reason_class = ""};
+    expect_try(&result, "{\"id\":7,\"existed\":true,\"outcome\":\"done\",\"tried\":false,"
+                        "\"state\":\"done\",\"failures\":0,\"reasonClass\":null,"
+                        "\"reason\":null,\"nextAt\":null}");
+}
+
 static void a_zero_byte_is_not_json(void **state)
 {
     static const char body[] = "{\"scene\":\"mail\",\"handler\":\"http\",\"options\":{\"n\":1\0}}";
@@ -193,6 +239,7 @@ int main(void)
         cmocka_unit_test_teardown(a_bad_task_alone_is_a_bad_request, teardown),
         cmocka_unit_test_teardown(in_an_array_it_fails_alone, teardown),
         cmocka_unit_test_teardown(a_found_task_shows_its_params_as_they_are, teardown),
+        cmocka_unit_test_teardown(a_first_try_shows_what_became_of_the_task, teardown),
         cmocka_unit_test_teardown(a_zero_byte_is_not_json, teardown),
     };
 
