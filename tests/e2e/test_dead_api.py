@@ -314,6 +314,9 @@ class Decides(DeadApi):
         off = self.start("serve", sets={**self.sets, "api.operate": "off"})
         fault = self.act(record, "drop", 403, serve=off)["error"]
         self.assertIn("api.operate = on", fault["message"])
+        off = self.start("serve", sets={**self.sets, "api.votes": "off"})
+        fault = self.act(record, "drop", 403, serve=off)["error"]
+        self.assertIn("api.votes = on", fault["message"])
         self.assertEqual((self.ids(), self.audit()), ([record], []))
 
     def test_without_the_audit_nothing_is_done(self):

@@ -226,27 +226,26 @@ class Removal(RemovalCase):
 
     def test_verify_holds_while_votes_are_removed(self):
         """The last batch of vote_state waits for a lock, when the tally has ended."""
-        self.stack.sql("INSERT INTO remark (id, item_id) VALUES (1, 5), (2, 5)")
-        self.vote_all(1, 2500)
-        self.vote_all(2, 3)
+        self.stack.sql("INSERT INTO remark (id, item_id) VALUES (11, 15), (12, 15)")
+        self.vote_all(11, 2500)
+        self.vote_all(12, 3)
         serve = self.serving()
         lock = suite.connect(self.stack.name, autocommit=False)
         self.addCleanup(lock.close)
         with lock.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM vote_state WHERE content_id = 1 AND voter_id = 2500 "
+            cursor.execute("SELECT 1 FROM vote_state WHERE content_id = 11 AND voter_id = 2500 "
                            "FOR UPDATE")
-        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/1")[0], 200)
-        suite.wait_for("a part of vote_state to be removed", lambda: self.left(1)[0] == 500)
+        self.assertEqual(self.send(serve, "DELETE", "/v1/remarks/11")[0], 200)
+        suite.wait_for("a part of vote_state to be removed", lambda: self.left(11)[0] == 500)
         self.start("relay")
         self.start("consume")
         suite.wait_for("the tally to end", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM vote_tally WHERE content_id = 1 AND ended_at IS NOT NULL"))
-        self.assertEqual(self.left(1)[:2], (500, 1))
+            "SELECT COUNT(*) FROM vote_tally WHERE content_id = 11 AND ended_at IS NOT NULL"))
+        self.assertEqual(self.left(11)[:2], (500, 1))
         self.stack.verify(arguments=("--wait", "10"))
         lock.rollback()
-        self.wait_removed(1)
+        self.wait_removed(11)
         self.stack.verify(arguments=("--wait", "10"))
-
 
     def test_a_deleted_remark_is_not_made_again(self):
         """A client sends its POST again after a time-out, and meanwhile the remark was deleted."""
