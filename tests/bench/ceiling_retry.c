@@ -91,7 +91,8 @@ static long long claim(struct loop *loop, unsigned shard)
         buf_text_put(&loop->sql,
                      "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 1, epoch = epoch + 1, "
                      "updated_at = UTC_TIMESTAMP(3), lease_until = UTC_TIMESTAMP(3) + INTERVAL "
-                     "15000000 MICROSECOND, owner = 'the ceiling of the bench' WHERE id IN ");
+                     "15000000 MICROSECOND, lease_ms = 15000, owner = RPAD('the ceiling of the "
+                     "bench', 48, ' ') WHERE id IN ");
         put_ids(loop);
         run(loop);
     }

@@ -179,15 +179,30 @@ class RetryStore(retry_store.Case):
         store.finish([task], "again", attempts=1, delay=60000, reason="it's \"\u00e9\\\n\U0001f600",
                      outcome="failed", took=1500, **{"class": "transient"})
         row, = self.stack.sql(
-            "SELECT state, attempts, reason_class, reason, owner, epoch, lease_until, "
+            "SELECT state, attempts, reason_class, reason, RTRIM(owner), epoch, "
             "TIMESTAMPDIFF(SECOND, updated_at, next_at) FROM retry_task")
-        self.assertEqual(row, (WAITING, 1, "transient", "it's \"\u00e9\\\n\U0001f600", "", 1, None,
-                               60))
+        self.assertEqual(row, (WAITING, 1, "transient", "it's \"\u00e9\\\n\U0001f600", "", 1, 60))
         row, = self.stack.sql(
             "SELECT task_id, owner, step, took_ms, outcome, reason_class, reason FROM "
             "retry_attempt")
         self.assertEqual(row, (task["id"], "host-1", 0, 1500, "failed", "transient",
                                "it's \"\u00e9\\\n\U0001f600"))
+
+    def test_a_claim_leaves_the_length_of_its_row(self):
+        """A row that grows splits its page: see STORE_OWNER_BYTES."""
+        store = self.store("host-1")
+        self.insert(None)
+
+        def lengths():
+            return self.stack.sql("SELECT CHAR_LENGTH(owner), OCTET_LENGTH(owner), "
+                                  "lease_until IS NULL FROM retry_task")
+        before = lengths()
+        for end in ("back", "back"):
+            tasks = store.claim()
+            self.assertEqual(self.stack.number("SELECT RTRIM(owner) FROM retry_task"), "host-1")
+            self.assertEqual(lengths(), before)
+            store.finish(tasks, end)
+            self.assertEqual(lengths(), before)
 
     def test_done_takes_its_attempts_along_or_is_kept(self):
         store = self.store("host-1")

@@ -294,7 +294,7 @@ static void put_running(struct store *store, int64_t lease_ms)
     store_put_later(store, lease_ms);
     buf_print(&store->sql, ", lease_ms = %lld", (long long)lease_ms);
     store_put(store, ", owner = ");
-    store_put_text(store, store->owner);
+    store_put_owner(store);
 }
 
 static void note_taken(struct claim *claim, const struct found *found)
@@ -669,7 +669,7 @@ struct rescue {
     size_t count, key_count;
 };
 
-#define OVERDUE "state = 1 AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(3))"
+#define OVERDUE "state = 1 AND lease_until <= UTC_TIMESTAMP(3)"
 /* A row that was claimed by a version that wrote no length is left as it is. */
 #define IMPLAUSIBLE                   \
     "state = 1 AND lease_ms > 0 AND " \
@@ -718,8 +718,9 @@ static enum rc give_back(struct store *store, struct rescue *rescue, struct err 
 
     if (rc != RC_OK || rescue->count == 0)
         return rc;
-    store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, owner = '', "
-                     "lease_until = NULL, next_at = LEAST(next_at, UTC_TIMESTAMP(3)), "
+    store_put(store, "UPDATE retry_task FORCE INDEX (PRIMARY) SET state = 0, "
+                     "owner = " STORE_NO_OWNER ", lease_until = " STORE_NO_LEASE
+                     ", next_at = LEAST(next_at, UTC_TIMESTAMP(3)), "
                      "updated_at = UTC_TIMESTAMP(3) WHERE id ");
     store_put_ids(&store->sql, rescue->ids, rescue->count);
     rc = store_exec(store, NULL, err);

@@ -160,8 +160,10 @@ static void put_select(struct search *search)
     buf_reset(sql);
     buf_text_put(sql, "SELECT t.id, t.task_group, t.scene, t.handler, t.ordering_key, "
                       "t.idempotency_key, t.biz_no, t.params_type, t.state, t.attempts, ");
-    buf_text_put(sql, MS_OF("t.next_at") ", t.reason_class, t.reason, t.owner, t.epoch, ");
-    buf_text_put(sql, MS_OF("t.lease_until") ", t.parent_id, t.step, ");
+    buf_text_put(sql, MS_OF("t.next_at") ", t.reason_class, t.reason, RTRIM(t.owner), t.epoch, ");
+    buf_text_put(sql, search->ended ? MS_OF("t.lease_until")
+                                    : MS_OF("IF(t.state = 1, t.lease_until, NULL)"));
+    buf_text_put(sql, ", t.parent_id, t.step, ");
     buf_text_put(sql, MS_OF("t.created_at") ", ");
     buf_text_put(sql, MS_OF("t.updated_at") ", LENGTH(t.params), ");
     buf_text_put(sql, search->ended ? "t.outcome, " MS_OF("t.ended_at") ", t.requeued_as"

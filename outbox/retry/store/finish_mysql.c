@@ -265,7 +265,7 @@ static enum rc insert_attempts(struct store *store, const struct change *const *
 {
     store_put(store, "INSERT INTO retry_attempt (task_id, attempted_at, owner, step, took_ms, "
                      "outcome, reason_class, reason) SELECT t.id, UTC_TIMESTAMP(3) - INTERVAL "
-                     "l.took_ms * 1000 MICROSECOND, t.owner, t.step, l.took_ms, l.outcome, "
+                     "l.took_ms * 1000 MICROSECOND, RTRIM(t.owner), t.step, l.took_ms, l.outcome, "
                      "l.reason_class, l.reason FROM JSON_TABLE(");
     buf_reset(&store->json);
     for (size_t i = 0; i < count; i++) {
@@ -352,7 +352,7 @@ static enum rc insert_history(struct store *store, const struct change *const *c
         "t.handler, t.ordering_key, t.idempotency_key, t.biz_no, t.options, t.params, "
         "t.params_type, t.traceparent, t.state, l.attempts, t.next_at, "
         "IF(l.reason_class = '', t.reason_class, l.reason_class), "
-        "IF(l.reason = '', t.reason, l.reason), t.owner, t.epoch, t.lease_until, "
+        "IF(l.reason = '', t.reason, l.reason), RTRIM(t.owner), t.epoch, t.lease_until, "
         "t.parent_id, t.step, t.step_result, t.origin, t.created_at, UTC_TIMESTAMP(3), "
         "UTC_TIMESTAMP(3) + INTERVAL l.keep_us MICROSECOND, "
         "UTC_TIMESTAMP(3) + INTERVAL l.dedup_us MICROSECOND, "
@@ -399,7 +399,9 @@ static enum rc delete_tasks(struct store *store, const struct change *const *cha
 }
 
 /* What no longer runs; the reason stays where the update has none. */
-#define NOT_RUNNING "t.owner = '', t.lease_until = NULL, t.updated_at = UTC_TIMESTAMP(3)"
+#define NOT_RUNNING                                                                     \
+    "t.owner = " STORE_NO_OWNER ", t.lease_until = " STORE_NO_LEASE ", t.updated_at = " \
+    "UTC_TIMESTAMP(3)"
 #define FAILED                                                                             \
     NOT_RUNNING                                                                            \
     ", t.attempts = l.attempts, t.reason_class = IF(l.reason_class = '', t.reason_class, " \

@@ -4,6 +4,7 @@
 #include "outbox/retry/retry.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Lock waits are short: a statement that meets a long lock fails and is repeated later. */
@@ -43,6 +44,14 @@ void store_put(struct store *store, const char *sql)
 void store_put_text(struct store *store, const char *text)
 {
     db_put_text(store->db, &store->sql, text, text ? strlen(text) : 0);
+}
+
+void store_put_owner(struct store *store)
+{
+    char owner[STORE_OWNER_BYTES_MAX + 1];
+
+    snprintf(owner, sizeof(owner), "%-*s", STORE_OWNER_BYTES, store->owner);
+    store_put_text(store, owner);
 }
 
 void store_put_later(struct store *store, int64_t delay_ms)

@@ -14,15 +14,16 @@
 
 #define NAMES_OF_IT "task_group, scene, handler, ordering_key, idempotency_key, biz_no"
 #define WHAT_IT_DOES NAMES_OF_IT ", options, params, params_type, traceparent, origin"
-#define HISTORY_COLUMNS                                                                          \
-    "id, " WHAT_IT_DOES ", state, attempts, next_at, reason_class, reason, epoch, lease_until, " \
+#define HISTORY_COLUMNS                                                             \
+    "id, " WHAT_IT_DOES ", state, attempts, next_at, reason_class, reason, epoch, " \
     "parent_id, step, step_result, created_at, updated_at"
 
 /* Back to the beginning, as if nothing had failed. */
-#define FRESH                                                                      \
-    "state = 0, attempts = 0, waited = 1, next_at = UTC_TIMESTAMP(3), age_from = " \
-    "UTC_TIMESTAMP(3), "                                                           \
-    "exhausts_at = NULL, owner = '', lease_until = NULL, updated_at = UTC_TIMESTAMP(3)"
+#define FRESH                                                                       \
+    "state = 0, attempts = 0, waited = 1, next_at = UTC_TIMESTAMP(3), age_from = "  \
+    "UTC_TIMESTAMP(3), "                                                            \
+    "exhausts_at = NULL, owner = " STORE_NO_OWNER ", lease_until = " STORE_NO_LEASE \
+    ", updated_at = UTC_TIMESTAMP(3)"
 
 /* One action under its locks: each result has the state of its task, or that there is no such
  * task. */
@@ -260,8 +261,9 @@ static enum rc cancel_task(struct action_run *action_run, size_t index, struct e
         return rc;
     buf_reset(&action_run->sql);
     buf_text_put(&action_run->sql,
-                 "INSERT INTO retry_task_history (" HISTORY_COLUMNS ", owner, outcome, ended_at) "
-                 "SELECT " HISTORY_COLUMNS ", ");
+                 "INSERT INTO retry_task_history (" HISTORY_COLUMNS ", lease_until, owner, "
+                 "outcome, ended_at) SELECT " HISTORY_COLUMNS
+                 ", IF(state = 1, lease_until, NULL), ");
     db_put_text(action_run->db, &action_run->sql, by, strlen(by));
     buf_print(&action_run->sql,
               ", 'cancelled', UTC_TIMESTAMP(3) FROM retry_task WHERE id = %" PRId64,
