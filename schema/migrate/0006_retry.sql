@@ -112,7 +112,7 @@ CREATE TABLE retry_task (
     UNIQUE KEY uq_retry_task_active (active_hash),
     UNIQUE KEY uq_retry_task_busy (busy_hash),
     KEY ix_retry_task_due (state, class, next_at, id),
-    KEY ix_retry_task_order (order_hash, state, id),
+    KEY ix_retry_task_order (order_hash, age_state, id),
     KEY ix_retry_task_age (task_group, scene, age_state, age_from, id),
     KEY ix_retry_task_biz (biz_no, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'what waits to be tried again, and what stands in its key''s way';

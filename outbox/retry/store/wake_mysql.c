@@ -35,15 +35,14 @@ static enum rc ahead_on_row(void *ctx, const struct db_row *row, struct err *err
 }
 
 /* The whole index is named in ORDER BY, because MySQL reads and sorts all tasks of the key when
- * only the id is. */
-static void put_first(struct buf *sql, enum task_state state)
-{
-    buf_print(sql,
-              "(SELECT t.id FROM retry_task t FORCE INDEX (ix_retry_task_order) "
-              "WHERE t.order_hash = UNHEX(k.h) AND t.state = %d "
-              "ORDER BY t.order_hash, t.state, t.id LIMIT 1)",
-              (int)state);
-}
+ * only the id is. To age_state a waiting task and a running one are the same (1), so that a claim
+ * does not change the index; of a key at most one task runs, and one row more is read. */
+#define FIRST_WITH(age_state)                                           \
+    "(SELECT t.id FROM retry_task t FORCE INDEX (ix_retry_task_order) " \
+    "WHERE t.order_hash = UNHEX(k.h) AND t.age_state = " age_state      \
+    " ORDER BY t.order_hash, t.age_state, t.id LIMIT 1)"
+#define FIRST_WAITING FIRST_WITH("1 AND t.state = 0")
+#define FIRST_QUEUED FIRST_WITH("2")
 
 static enum rc find_ahead(struct db *db, struct buf *sql, const struct order_key *keys,
                           size_t count, struct order_ahead *ahead, struct err *err)
@@ -52,11 +51,8 @@ static enum rc find_ahead(struct db *db, struct buf *sql, const struct order_key
 
     memset(ahead, 0, count * sizeof(*ahead));
     buf_reset(sql);
-    buf_text_put(sql, "SELECT k.n, b.id, b.state, ");
-    put_first(sql, TASK_WAITING);
-    buf_text_put(sql, ", ");
-    put_first(sql, TASK_QUEUED);
-    buf_text_put(sql, " FROM JSON_TABLE('[");
+    buf_text_put(sql, "SELECT k.n, b.id, b.state, " FIRST_WAITING ", " FIRST_QUEUED
+                      " FROM JSON_TABLE('[");
     for (size_t i = 0; i < count; i++)
         buf_print(sql, "%s\"%s\"", i > 0 ? "," : "", keys[i].hash);
     buf_text_put(sql, "]', '$[*]' COLUMNS (n FOR ORDINALITY, h CHAR(64) PATH '$')) AS k "
