@@ -118,17 +118,16 @@ static void hand_over(struct loop *loop, long long rows)
         bench_fail("tasks that were claimed are gone");
 }
 
-static void finish(struct loop *loop)
+static void finish(struct loop *loop, long long rows)
 {
     bench_db_run(loop->db, "START TRANSACTION", 0);
-    buf_text_put(&loop->sql, "SELECT id, epoch, state, HEX(order_hash), task_group FROM retry_task "
-                             "FORCE INDEX (PRIMARY) WHERE id IN ");
-    put_ids(loop);
-    buf_text_put(&loop->sql, " FOR UPDATE");
-    read_all(loop);
-    buf_text_put(&loop->sql, "DELETE t FROM retry_task AS t FORCE INDEX (PRIMARY) WHERE t.id IN ");
+    buf_text_put(&loop->sql,
+                 "DELETE t FROM retry_task AS t FORCE INDEX (PRIMARY) WHERE t.state = 1 "
+                 "AND t.epoch = 1 AND t.order_hash IS NULL AND t.id IN ");
     put_ids(loop);
     run(loop);
+    if ((long long)mysql_affected_rows(loop->db) != rows)
+        bench_fail("tasks that were claimed are not deleted");
     bench_db_run(loop->db, "COMMIT", 0);
 }
 
@@ -152,7 +151,7 @@ int main(int argc, char **argv)
             if (rows == 0)
                 continue;
             hand_over(&loop, rows);
-            finish(&loop);
+            finish(&loop, rows);
             done += rows;
             any = true;
         }

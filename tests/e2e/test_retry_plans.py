@@ -127,6 +127,42 @@ class RetryPlans(retry_store.Case):
                 self.me.finish(tasks, end, attempts=1, outcome="failed", reason="x", delay=0)
                 self.check(self.edge.take(), 10 * len(tasks) + 50)
 
+    def test_tasks_of_which_nothing_stays_end_with_one_statement(self):
+        self.insert(*[None] * 50)
+        for shard in range(16):
+            tasks = [task for task in self.claim(shard=shard) if task["key"] is None]
+            if tasks:
+                break
+        self.edge.take()
+        self.assertEqual(self.me.finish(tasks, "done", outcome="done"), [False] * len(tasks))
+        statements = self.edge.take()
+        self.assertEqual([sql.split()[0] for sql in statements], ["DELETE"])
+        row, = self.explain(statements[0])
+        self.assertIn(row["key"], ("PRIMARY",))
+        self.assertLessEqual(int(row["rows"]), len(tasks))
+
+    def test_a_claim_and_its_end_are_as_short_with_many_tasks_of_the_class(self):
+        """The statements of a claim read what they claim, and no task that waits for its time."""
+        digits = "(SELECT 0 n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10)) + ")"
+        self.stack.sql(
+            "INSERT INTO retry_task (scene, handler, idempotency_key, next_at) SELECT 'b', 'kafka', "
+            "CONCAT('later', a.n, b.n, c.n, d.n), UTC_TIMESTAMP(3) + INTERVAL 1 DAY "
+            f"FROM {digits} a, {digits} b, {digits} c, {digits} d")
+        self.stack.sql("INSERT INTO retry_task (scene, handler, idempotency_key) SELECT 'b', 'kafka', "
+                       f"CONCAT('due', a.n, b.n) FROM {digits} a, {digits} b")
+        self.edge.take()
+        tasks = self.me.do("claim", rows=100, lease=60000, handler="kafka", group="default",
+                           scene="b", shard=self.stack.number(
+                               "SELECT MIN(shard) FROM retry_task WHERE idempotency_key LIKE "
+                               "'due%%'"))["tasks"]
+        self.assertGreater(len(tasks), 0)
+        statements = self.edge.take()
+        self.assertEqual([sql.split()[0] for sql in statements], ["SELECT", "UPDATE", "SELECT"])
+        row, = self.explain(statements[0])
+        self.assertEqual((row["type"], row["key"]), ("range", "ix_retry_task_due"))
+        self.assertNotRegex(row["Extra"], "filesort|temporary")
+        self.check(statements, 10 * len(tasks) + 50)
+
     def test_a_look_and_the_depths_do_not_look_at_all_tasks(self):
         self.me.classes()
         self.edge.take()

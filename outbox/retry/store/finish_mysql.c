@@ -602,6 +602,82 @@ static enum rc wake_next_tasks(struct store *store, struct err *err)
     return wake_keys(store->db, finishing->keys, count, err);
 }
 
+/* Of such tasks nothing stays, and no other task waits for them. All have one epoch, so that one
+ * condition checks their leases. */
+static bool are_dropped(const struct finishing *finishing)
+{
+    for (size_t i = 0; i < finishing->count; i++) {
+        const struct change *change = &finishing->changes[i];
+
+        if (!is_dropped(change) || has_callback(change) || change->update->ordered ||
+            change->update->epoch != finishing->changes[0].update->epoch)
+            return false;
+    }
+    return finishing->count > 0;
+}
+
+/* Deletes the tasks without reading them first. Invariant Q3 holds by the conditions; *all: every
+ * task met them. In the order of their ids, as lock_tasks(). */
+static enum rc delete_dropped(struct store *store, bool *all, struct err *err)
+{
+    struct finishing *finishing = store->finishing;
+    uint64_t deleted = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < finishing->count; i++)
+        finishing->picked[i] = &finishing->changes[i];
+    for (size_t done = 0; done < finishing->count && rc == RC_OK; done += CHANGES_AT_ONCE) {
+        size_t left = finishing->count - done;
+        uint64_t affected = 0;
+
+        buf_print(&store->sql,
+                  "DELETE t FROM retry_task AS t FORCE INDEX (PRIMARY) WHERE t.state = 1 AND "
+                  "t.epoch = %lld AND t.order_hash IS NULL AND t.id ",
+                  (long long)finishing->changes[0].update->epoch);
+        put_ids(store, finishing->picked + done, left < CHANGES_AT_ONCE ? left : CHANGES_AT_ONCE);
+        rc = store_exec(store, &affected, err);
+        deleted += affected;
+    }
+    *all = deleted == finishing->count;
+    return rc;
+}
+
+/* *all is false if a lease was lost, or if a task has a key after all: then nothing is changed. */
+static enum rc finish_dropped(struct store *store, bool *all, struct err *err)
+{
+    struct finishing *finishing = store->finishing;
+    enum rc rc = store_begin(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = delete_dropped(store, all, err);
+    if (rc == RC_OK && !*all) {
+        db_rollback(store->db);
+        return RC_OK;
+    }
+    for (size_t i = 0; i < finishing->count; i++)
+        finishing->changes[i].written = TASK_WRITTEN;
+    if (rc == RC_OK)
+        rc = write_matching(store, has_attempts, delete_attempts, err);
+    return store_end(store, rc, err);
+}
+
+static enum rc finish_each(struct store *store, struct err *err)
+{
+    enum rc rc = store_begin(store, err);
+
+    if (rc != RC_OK)
+        return rc;
+    rc = lock_tasks(store, err);
+    if (rc == RC_OK)
+        rc = compare_scenes(store, err);
+    if (rc == RC_OK)
+        rc = write_changes(store, err);
+    if (rc == RC_OK)
+        rc = wake_next_tasks(store, err);
+    return store_end(store, rc, err);
+}
+
 enum rc finish_open(struct finishing **finishing, struct err *err)
 {
     *finishing = calloc(1, sizeof(**finishing));
@@ -617,21 +693,15 @@ enum rc finish_tasks(struct store *store, const struct task_update *updates, siz
                      enum task_written *written, struct err *err)
 {
     struct finishing *finishing = store->finishing;
-    enum rc rc;
+    bool all = false;
+    enum rc rc = RC_OK;
 
     assert(count <= RETRY_UPDATES_MAX);
     list_changes(finishing, updates, count);
-    rc = store_begin(store, err);
-    if (rc != RC_OK)
-        return rc;
-    rc = lock_tasks(store, err);
-    if (rc == RC_OK)
-        rc = compare_scenes(store, err);
-    if (rc == RC_OK)
-        rc = write_changes(store, err);
-    if (rc == RC_OK)
-        rc = wake_next_tasks(store, err);
-    rc = store_end(store, rc, err);
+    if (are_dropped(finishing))
+        rc = finish_dropped(store, &all, err);
+    if (rc == RC_OK && !all)
+        rc = finish_each(store, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         written[finishing->changes[i].place] = finishing->changes[i].written;
     return rc;
