@@ -489,6 +489,21 @@ static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
     return RC_OK;
 }
 
+/* The history has a task whose idempotency key is or was refused. Only then each claimed task is
+ * looked for there, which takes as long as reading the task. */
+#define ANY_ENDED_KEY                                         \
+    "EXISTS (SELECT 1 FROM retry_task_history h FORCE INDEX " \
+    "(ix_retry_task_history_dedup) WHERE h.dedup_hash IS NOT NULL)"
+
+/* All tasks of a claim have one scene: its version is read once, of the first task. */
+static void put_version(struct store *store)
+{
+    store_put(store, "(SELECT " STORE_SCENE_VERSION
+                     " FROM retry_task t FORCE INDEX (PRIMARY) WHERE t.id = ");
+    buf_i64(&store->sql, store->claim->taken_ids[0]);
+    store_put(store, ")");
+}
+
 /* In the order in which they were taken: the join follows the list. */
 static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ctx, struct err *err)
 {
@@ -497,18 +512,21 @@ static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ct
 
     if (claim->taken == 0)
         return RC_OK;
-    store_put(
-        store,
-        "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
-        "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, "
-        "t.shard, " STORE_SCENE_VERSION ", t.traceparent, t.waited, "
-        "IF(t.waited = 0 AND t.origin = 'client', (SELECT h.id FROM retry_task_history h FORCE "
-        "INDEX (ix_retry_task_history_dedup) WHERE h.dedup_hash = t.task_hash AND "
-        "h.dedup_until > t.created_at AND h.id <> t.id ORDER BY h.dedup_hash, h.id LIMIT 1), "
-        "NULL) FROM JSON_TABLE('[");
+    store_put(store,
+              "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
+              "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
+              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, "
+              "t.shard, ");
+    put_version(store);
+    store_put(store,
+              ", t.traceparent, t.waited, "
+              "IF(t.waited = 0 AND t.origin = 'client' AND " ANY_ENDED_KEY
+              ", (SELECT h.id FROM retry_task_history h FORCE "
+              "INDEX (ix_retry_task_history_dedup) WHERE h.dedup_hash = t.task_hash AND "
+              "h.dedup_until > t.created_at AND h.id <> t.id ORDER BY h.dedup_hash, h.id LIMIT 1), "
+              "NULL) FROM JSON_TABLE('[");
     for (size_t i = 0; i < claim->taken; i++)
         buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
                   (long long)claim->taken_epochs[i]);
