@@ -272,9 +272,9 @@ const struct setting settings_table[] = {
 
     {NUMBER(retry, threads), "4", 0, 256, NULL,
      "Threads that run tasks; 0: the thread that claims the tasks runs them, too."},
-    {NUMBER(retry, batch_rows_max), "100", 1, 1000, NULL,
+    {NUMBER(retry, batch_rows_max), "250", 1, 1000, NULL,
      "Most tasks claimed in one transaction, and rescued in one transaction."},
-    {NUMBER(retry, in_flight_max), "500", 1, 10000, NULL,
+    {NUMBER(retry, in_flight_max), "1000", 1, 10000, NULL,
      "Most tasks that one process has claimed and not yet written back."},
     {LIVE_NUMBER(retry, poll_ms), "200", 1, 3600000, NULL,
      "Time between two polls for due tasks, in milliseconds; after a full batch the next poll "

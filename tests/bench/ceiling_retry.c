@@ -2,7 +2,7 @@
 /* The ceiling of the retry queue: one connection claims due tasks and deletes them in a bare loop,
  * by the statements of outbox/retry and so many at a time, and does nothing with them.
  *
- *     ceiling_retry --database D [--batch 100] [--first 0] [--shards 16]
+ *     ceiling_retry --database D [--batch 250] [--first 0] [--shards 16]
  *
  * Tasks of the handler noop, group bench and scene work, in --shards shards from --first on, until
  * none of them is due. */
@@ -133,7 +133,7 @@ static void finish(struct loop *loop, long long rows)
 
 int main(int argc, char **argv)
 {
-    struct loop loop = {.batch = bench_number(argc, argv, "batch", 100)};
+    struct loop loop = {.batch = bench_number(argc, argv, "batch", 250)};
     unsigned first = (unsigned)bench_number(argc, argv, "first", 0);
     unsigned shards = (unsigned)bench_number(argc, argv, "shards", 16);
     long long done = 0;
