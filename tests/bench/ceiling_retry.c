@@ -7,6 +7,7 @@
  * Tasks of the handler noop, group bench and scene work, in --shards shards from --first on, until
  * none of them is due. */
 #include "common/buf.h"
+#include "outbox/retry/store/claimed_mysql.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_db.h"
 
@@ -19,13 +20,12 @@ struct loop {
     MYSQL *db;
     struct buf sql;
     struct buf ids; /* an IN list */
-    struct buf list;
     long long batch;
 };
 
 static void run(struct loop *loop)
 {
-    if (loop->sql.failed || loop->ids.failed || loop->list.failed)
+    if (loop->sql.failed || loop->ids.failed)
         bench_fail("no memory for a statement");
     bench_db_run(loop->db, loop->sql.data, loop->sql.len);
     buf_reset(&loop->sql);
@@ -47,7 +47,7 @@ static long long read_all(struct loop *loop)
     return rows;
 }
 
-/* The ids of due tasks of one shard become the lists; how many there are. */
+/* The due tasks of one shard are read, and their ids become the list; how many there are. */
 static long long find_due(struct loop *loop, unsigned shard)
 {
     MYSQL_RES *answer;
@@ -55,24 +55,20 @@ static long long find_due(struct loop *loop, unsigned shard)
     long long rows = 0;
 
     buf_print(&loop->sql,
-              "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), OCTET_LENGTH(step_result) "
-              "FROM retry_task FORCE INDEX (ix_retry_task_due) WHERE state = 0 AND class = "
+              "SELECT t.id, t.epoch, HEX(t.order_hash), " CLAIMED_FOUND_COLUMNS
+              " FROM retry_task t FORCE INDEX (ix_retry_task_due) WHERE state = 0 AND class = "
               "CONCAT('noop', 0x00, 'bench', 0x00, 'work', 0x00, 'client', 0x00, '%X') AND "
               "next_at <= UTC_TIMESTAMP(3) ORDER BY next_at, id LIMIT %lld FOR UPDATE SKIP LOCKED",
               shard, loop->batch);
     run(loop);
     buf_reset(&loop->ids);
-    buf_reset(&loop->list);
     answer = mysql_use_result(loop->db);
     if (!answer)
         bench_fail("no answer: %s", mysql_error(loop->db));
-    for (; (row = mysql_fetch_row(answer)); rows++) {
+    for (; (row = mysql_fetch_row(answer)); rows++)
         buf_print(&loop->ids, "%s%s", rows ? "," : "(", row[0]);
-        buf_print(&loop->list, "%s[%s,%lld]", rows ? "," : "[", row[0], atoll(row[1]) + 1);
-    }
     mysql_free_result(answer);
     buf_char(&loop->ids, ')');
-    buf_char(&loop->list, ']');
     return rows;
 }
 
@@ -100,22 +96,14 @@ static long long claim(struct loop *loop, unsigned shard)
     return rows;
 }
 
-static void hand_over(struct loop *loop, long long rows)
+/* What a claim has to know of the scene and of the tasks that ended before. */
+static void read_state(struct loop *loop)
 {
-    buf_text_put(
-        &loop->sql,
-        "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
-        "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.created_at), "
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result "
-        "FROM JSON_TABLE('");
-    buf_put(&loop->sql, loop->list.data, loop->list.len);
-    buf_text_put(&loop->sql,
-                 "', '$[*]' COLUMNS (id BIGINT PATH '$[0]', epoch BIGINT PATH '$[1]')) AS l "
-                 "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) "
-                 "ON t.id = l.id AND t.epoch = l.epoch AND t.state = 1");
-    if (read_all(loop) != rows)
-        bench_fail("tasks that were claimed are gone");
+    buf_text_put(&loop->sql, "SELECT version, EXISTS (SELECT 1 FROM retry_task_history h FORCE "
+                             "INDEX (ix_retry_task_history_dedup) WHERE h.dedup_hash IS NOT NULL) "
+                             "FROM retry_scene WHERE task_group = 'bench' AND scene = 'work'");
+    if (read_all(loop) != 1)
+        bench_fail("the scene is gone");
 }
 
 static void finish(struct loop *loop, long long rows)
@@ -150,7 +138,7 @@ int main(int argc, char **argv)
 
             if (rows == 0)
                 continue;
-            hand_over(&loop, rows);
+            read_state(&loop);
             finish(&loop, rows);
             done += rows;
             any = true;
@@ -159,7 +147,6 @@ int main(int argc, char **argv)
     bench_print(done);
     buf_done(&loop.sql);
     buf_done(&loop.ids);
-    buf_done(&loop.list);
     mysql_close(loop.db);
     return 0;
 }

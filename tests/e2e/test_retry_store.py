@@ -379,6 +379,33 @@ class RetryStore(retry_store.Case):
         self.assertIn("params have 16777217 bytes", reason)
         self.assertEqual(store.claim(), [])
 
+    def test_small_and_large_tasks_are_claimed_alike(self):
+        """Small ones are read by the search for due tasks, large ones when they are claimed."""
+        store = self.store()
+        for column in (None, "params", "options", "step_result"):
+            with self.subTest(column=column):
+                self.setUp()
+                for n in range(40):
+                    self.insert(None, idempotency_key=f"k{n}", biz_no=str(n), options=f'{{"n": {n}}}',
+                                attempts=n)
+                if column:
+                    self.stack.sql(f"UPDATE retry_task SET {column} = CONCAT('{{\"x\": \"', "
+                                   "REPEAT('y', 5000), '\"}') WHERE MOD(id, 3) = 0")
+                self.stack.sql("UPDATE retry_task SET params = NULL WHERE MOD(id, 5) = 0")
+                rows = {row[0]: row[1:] for row in self.stack.sql(
+                    "SELECT id, idempotency_key, biz_no, options, COALESCE(OCTET_LENGTH(params), "
+                    "-1), CAST(step_result AS CHAR), attempts, 1 FROM retry_task")}
+                shards = dict(self.stack.sql("SELECT id, shard FROM retry_task"))
+                tasks = store.claim()
+                self.assertEqual({task["id"]: (task["idempotency"], task["bizNo"], task["options"],
+                                               task["bytes"], task["stepResult"],
+                                               task["attempts"], task["epoch"])
+                                  for task in tasks}, rows)
+                for shard in set(shards.values()):
+                    ids = [task["id"] for task in tasks if shards[task["id"]] == shard]
+                    self.assertEqual(ids, sorted(ids))
+                self.assertEqual(store.finish(tasks), [False] * len(tasks))
+
     def test_a_claim_is_bounded_in_bytes(self):
         self.stack.sql("INSERT INTO retry_task (scene, handler, ordering_key, idempotency_key, "
                        "params) SELECT 'a', 'kafka', NULL, CONCAT('k', n), "

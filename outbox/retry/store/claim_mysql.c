@@ -3,6 +3,7 @@
 
 #include "outbox/lease/lease_ops.h"
 #include "outbox/retry/policy/order.h"
+#include "outbox/retry/store/claimed_mysql.h"
 #include "outbox/retry/store/wake_mysql.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ struct found {
     int64_t id;
     int64_t epoch;
     int64_t bytes;
+    size_t kept_at; /* see claimed_keep() */
     bool is_too_big;
     struct order_key key; /* "": none */
 };
@@ -47,9 +49,7 @@ struct claim {
     size_t queued, left;
 
     /* Of the whole claim. */
-    int64_t taken_ids[RETRY_CLAIM_ROWS_MAX];
-    int64_t taken_epochs[RETRY_CLAIM_ROWS_MAX];
-    size_t taken;
+    struct claimed claimed;
     int64_t taken_bytes;
 };
 
@@ -61,6 +61,8 @@ enum rc claim_open(struct claim **claim, struct err *err)
 
 void claim_close(struct claim *claim)
 {
+    if (claim)
+        claimed_done(&claim->claimed);
     free(claim);
 }
 
@@ -79,6 +81,7 @@ static enum rc due_on_row(void *ctx, const struct db_row *row, struct err *err)
         memcpy(found->key.hash, row->columns[2], row->lengths[2]);
     found->bytes = db_column_i64(row, 3) + db_column_i64(row, 4);
     found->is_too_big = db_column_i64(row, 3) > (int64_t)RETRY_PARAMS_BYTES_MAX;
+    found->kept_at = claimed_keep(&claim->claimed, row, 3);
     claim->count++;
     return RC_OK;
 }
@@ -117,8 +120,8 @@ static enum rc find_candidates(struct store *store, const struct claim_from *fro
                                struct err *err)
 {
     store->claim->count = 0;
-    store_put(store, "SELECT id, epoch, HEX(order_hash), OCTET_LENGTH(params), "
-                     "OCTET_LENGTH(step_result) FROM retry_task FORCE INDEX ");
+    store_put(store, "SELECT t.id, t.epoch, HEX(t.order_hash), " CLAIMED_FOUND_COLUMNS
+                     " FROM retry_task t FORCE INDEX ");
     if (from->age)
         put_expired(store, from->age);
     else if (from->made_id > 0)
@@ -275,7 +278,7 @@ static enum rc decide_candidates(struct store *store, size_t run_max, struct err
 static void bound_bytes(struct claim *claim)
 {
     int64_t bytes = claim->taken_bytes;
-    bool any = claim->taken > 0;
+    bool any = claim->claimed.count > 0;
 
     for (size_t i = 0; i < claim->count; i++) {
         if (claim->candidates[i].decision != ORDER_RUN || claim->found[i].is_too_big)
@@ -299,9 +302,7 @@ static void put_running(struct store *store, int64_t lease_ms)
 
 static void note_taken(struct claim *claim, const struct found *found)
 {
-    claim->taken_ids[claim->taken] = found->id;
-    claim->taken_epochs[claim->taken] = found->epoch + 1;
-    claim->taken++;
+    claimed_add(&claim->claimed, found->id, found->epoch + 1, found->kept_at);
     claim->taken_bytes += found->bytes;
 }
 
@@ -409,10 +410,10 @@ static enum rc claim_rounds(struct store *store, const struct claim_from *from, 
     struct claim *claim = store->claim;
     enum rc rc = RC_OK;
 
-    claim->taken = 0;
+    claimed_begin(&claim->claimed, !store->compare_and_set);
     claim->taken_bytes = 0;
     for (int round = 0; round < ROUNDS_MAX && rc == RC_OK; round++) {
-        size_t wanted = rows_max - claim->taken;
+        size_t wanted = rows_max - claim->claimed.count;
         size_t limit = round > 0 && wanted < ROUND_ROWS_MIN ? ROUND_ROWS_MIN : wanted;
         bool is_last;
 
@@ -426,8 +427,8 @@ static enum rc claim_rounds(struct store *store, const struct claim_from *from, 
         if (rc == RC_OK)
             rc = queue_candidates(store, err);
         is_last = claim->count < limit;
-        *full = !is_last && (claim->taken > 0 || claim->queued > 0);
-        if (is_last || claim->taken >= rows_max || claim->left > 0 || claim->queued == 0)
+        *full = !is_last && (claim->claimed.count > 0 || claim->queued > 0);
+        if (is_last || claim->claimed.count >= rows_max || claim->left > 0 || claim->queued == 0)
             break;
     }
     return rc;
@@ -442,98 +443,6 @@ static enum rc claim_once(struct store *store, const struct claim_from *from, si
         return rc;
     rc = claim_rounds(store, from, rows_max, lease_ms, full, err);
     return store_end(store, rc, err);
-}
-
-struct claim_output {
-    retry_on_task on_task;
-    void *ctx;
-};
-
-static int64_t column_ms(const struct db_row *row, size_t column)
-{
-    return db_column_i64(row, column) / 1000;
-}
-
-static enum rc task_on_row(void *ctx, const struct db_row *row, struct err *err)
-{
-    const struct claim_output *claim_output = ctx;
-    struct task_row task = {
-        .id = db_column_i64(row, 0),
-        .epoch = db_column_i64(row, 1),
-        .ordering_key = row->columns[2],
-        .idempotency_key = row->columns[3],
-        .task_hash = row->columns[4],
-        .biz_no = row->columns[5],
-        .options = row->columns[6],
-        .options_len = row->lengths[6],
-        .params = row->columns[7],
-        .params_len = row->lengths[7],
-        .params_type = row->columns[8],
-        .attempts = db_column_i64(row, 9),
-        .made_ms = column_ms(row, 10),
-        .now_ms = column_ms(row, 11),
-        .step = db_column_i64(row, 12),
-        .step_result = row->columns[13],
-        .step_result_len = row->lengths[13],
-        .due_ms = column_ms(row, 14),
-        .handler = row->columns[15],
-        .shard = (unsigned)db_column_i64(row, 16),
-        .scene_version = db_column_i64(row, 17),
-        .traceparent = row->columns[18],
-        .waited = db_column_i64(row, 19) != 0,
-        .duplicate_of = db_column_i64(row, 20),
-    };
-
-    (void)err;
-    claim_output->on_task(claim_output->ctx, &task);
-    return RC_OK;
-}
-
-/* The history has a task whose idempotency key is or was refused. Only then each claimed task is
- * looked for there, which takes as long as reading the task. */
-#define ANY_ENDED_KEY                                         \
-    "EXISTS (SELECT 1 FROM retry_task_history h FORCE INDEX " \
-    "(ix_retry_task_history_dedup) WHERE h.dedup_hash IS NOT NULL)"
-
-/* All tasks of a claim have one scene: its version is read once, of the first task. */
-static void put_version(struct store *store)
-{
-    store_put(store, "(SELECT " STORE_SCENE_VERSION
-                     " FROM retry_task t FORCE INDEX (PRIMARY) WHERE t.id = ");
-    buf_i64(&store->sql, store->claim->taken_ids[0]);
-    store_put(store, ")");
-}
-
-/* In the order in which they were taken: the join follows the list. */
-static enum rc pass_claimed(struct store *store, retry_on_task on_task, void *ctx, struct err *err)
-{
-    struct claim *claim = store->claim;
-    struct claim_output claim_output = {on_task, ctx};
-
-    if (claim->taken == 0)
-        return RC_OK;
-    store_put(store,
-              "SELECT t.id, t.epoch, t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), "
-              "t.biz_no, t.options, t.params, t.params_type, t.attempts, "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.age_from), "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)), t.step, t.step_result, "
-              "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', t.next_at), t.handler, "
-              "t.shard, ");
-    put_version(store);
-    store_put(store,
-              ", t.traceparent, t.waited, "
-              "IF(t.waited = 0 AND t.origin = 'client' AND " ANY_ENDED_KEY
-              ", (SELECT h.id FROM retry_task_history h FORCE "
-              "INDEX (ix_retry_task_history_dedup) WHERE h.dedup_hash = t.task_hash AND "
-              "h.dedup_until > t.created_at AND h.id <> t.id ORDER BY h.dedup_hash, h.id LIMIT 1), "
-              "NULL) FROM JSON_TABLE('[");
-    for (size_t i = 0; i < claim->taken; i++)
-        buf_print(&store->sql, "%s[%lld,%lld]", i > 0 ? "," : "", (long long)claim->taken_ids[i],
-                  (long long)claim->taken_epochs[i]);
-    store_put(store, "]', '$[*]' COLUMNS (id BIGINT PATH '$[0]', epoch BIGINT PATH '$[1]')) AS l "
-                     "STRAIGHT_JOIN retry_task t FORCE INDEX (PRIMARY) "
-                     "ON t.id = l.id AND t.epoch = l.epoch AND t.state = 1");
-    return store_query(store, task_on_row, &claim_output, err);
 }
 
 static enum rc claim_from(struct store *store, const struct claim_from *from, size_t rows_max,
@@ -552,7 +461,8 @@ static enum rc claim_from(struct store *store, const struct claim_from *from, si
     }
     if (rc == RC_REJECT)
         return RC_RETRY;
-    return rc == RC_OK ? pass_claimed(store, on_task, on_task_ctx, err) : rc;
+    return rc == RC_OK ? claimed_pass(&store->claim->claimed, store, on_task, on_task_ctx, err)
+                       : rc;
 }
 
 enum rc claim_tasks(struct store *store, const struct task_class *class, size_t rows_max,
