@@ -85,6 +85,7 @@ def on_database(stack):
 
 
 def cpu_seconds(role):
+    """Of a role or a server."""
     fields = pathlib.Path(f"/proc/{role.pid}/stat").read_text().rsplit(") ", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -157,6 +157,10 @@ class Server:
         return int(self.env["PORT"])
 
     @property
+    def pid(self):
+        return int(self.env["PID"])
+
+    @property
     def bootstrap(self):
         return self.env["BOOTSTRAP"]
 

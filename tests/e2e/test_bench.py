@@ -29,6 +29,9 @@ BARE = ("relay_scale", "relay_writers", "rollup", "pipeline")
 MORE = {"relay_writers": {"writers_share"}, "relay_scale_1m": {"of_small"},
         "relay_scale_5m": {"of_small"}, "consume_zipf": {"insert_rows_per_s", "of_insert"},
         "consume_uniform": {"insert_rows_per_s"}, "consume_duplicates": {"insert_rows_per_s"},
+        **{f"retry_{processes}_{backlog}": {"server_cpu_us_per_row",
+                                            "ceiling_server_cpu_us_per_row"}
+           for processes in (1, 2, 4) for backlog in ("10k", "2m")},
         "serve_64_hot": {"hot_ratio"}, "serve_256_arrays": {"p99_ms"}, "serve_64": {"p99_ms"},
         **{f"lists_{kind}": {"p50_ms", "p99_ms", "votes_per_s", "kept_share"}
            for kind in ("cached", "live", "voter")}}
