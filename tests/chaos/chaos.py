@@ -32,7 +32,8 @@ VOTES_MIN_SECOND = 2  # fewer acknowledged votes prove nothing
 READY_S = 120
 # Of which there must be some in each run.
 PROVEN = ("own votes", "lists by newest, whole", "lists by votes compared",
-          "recommended lists compared", "removed remarks", "votes deleted", "effects of client")
+          "recommended lists compared", "removed remarks", "votes deleted", "effects of client",
+          "tasks tried first, done")
 QUIET_EVERY_S = 120  # of a run: another round of kills in quiet after it
 QUIET_ROUNDS_MAX = 5
 QUIET_DEAD_S = 30

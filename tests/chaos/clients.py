@@ -35,9 +35,10 @@ def rows(seed):
     route, policy = group_of(seed)
     yield "INSERT INTO retry_group (name, handlers, scenes, route) VALUES (%s, 'http', '*', %s)", [
         GROUP, route]
-    for scene in ("call", "config"):
+    # A scene with a rate is not tried first.
+    for scene, its in {"call": policy, "config": policy, "first": POLICY}.items():
         yield "INSERT INTO retry_scene (task_group, scene, policy) VALUES (%s, %s, %s)", [
-            GROUP, scene, json.dumps(policy)]
+            GROUP, scene, json.dumps(its)]
 
 
 class Client(effects.Server):

@@ -39,6 +39,7 @@ SETTINGS = {
     "api.lane_count": len(writers.VOTE_LANES),
     "api.request_timeout_ms": 8000,
     "api.tasks": "on",
+    "api.try_max": 4,
     "api.page_stale_ms": PAGE_STALE_MS,
     "relay.lanes": ",".join(LANES),
     "relay.topic_partitions": PARTITIONS,
@@ -159,6 +160,7 @@ class Installation:
             "api.token_file": tokens,
             "retry.http_hosts": ",".join([f"127.0.0.1:{self.effects.server_port}",
                                           *self.clients.hosts])})
+        self.stack.add_privileges("first_try", "tallybox_serve")
         for statement in writers.TABLES:
             self.stack.sql(statement)
         for statement in clients.rows(seed):
@@ -248,7 +250,8 @@ class Installation:
         made += [writers.Caller(f"caller-{n}", seed, self.ledgers, stop, 1.0,
                                 url=f"http://127.0.0.1:{self.effects.server_port}/effect",
                                 program=self.program, **sql) for n in range(CALLERS)]
-        made += [writers.TaskClient(f"tasks-{n}", seed, self.ledgers, stop, 0.2, ports=ports)
+        made += [writers.TaskClient(f"tasks-{n}", seed, self.ledgers, stop, 0.2, ports=ports,
+                                    url=f"http://127.0.0.1:{self.effects.server_port}/effect")
                  for n in range(TASK_CLIENTS)]
         self.clients.begin(ports)
         for writer in made:

@@ -121,6 +121,10 @@ class Account:
             self.gone[entry["id"]] = entry["told"]
 
     def add_call(self, entry):
+        if entry["outcome"] == "tried":
+            self.facts["tasks tried first"] += 1
+            self.facts["tasks tried first, done"] += entry["done"]
+            return
         calls = self.calls if entry["outcome"] == "accepted" else self.asked_calls
         calls[entry["event"]] = entry["handler"], entry["key"], entry["n"]
 

@@ -12,7 +12,8 @@ writer goes on.
    "calls": [[handler, key, n, event] of a task of http or exec...],
    "refused": [event of an outbox row that is among the steps and that is not published
    unchanged...]}
-  {"what": "call", "outcome": "asked" or "accepted", "handler", "key", "n", "event"}
+  {"what": "call", "outcome": "asked", "tried" (also "done") or "accepted", "handler", "key", "n",
+   "event"}
   {"what": "effect", "handler", "event", "key", "n"}
   {"what": "decision", "event", "action": "correct" or "skip"}
   {"what": "remark", "outcome": "asked" or "made", "id", "item", "told" of "made"}

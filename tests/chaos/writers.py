@@ -31,7 +31,6 @@ STEP_LANES = ("outbox", "orders")
 LOCK_WAIT_S = 3
 READ_TIMEOUT_S = 12
 TASKS_HIGH, TASKS_LOW = 2000, 200
-TRY_FIRST = False
 FNV_START, FNV_PRIME = 0xcbf29ce484222325, 0x100000001b3
 
 
@@ -472,36 +471,40 @@ class Caller(SqlWriter):
 
 
 class TaskClient(Writer):
-    """An application that hands work over to its registered clients through the API: the numbers of
-    its own keys. The next one of a key begins when the one before was accepted; without an answer the
-    same is sent again under its idempotency key. Some ask for the first attempt at once."""
+    """An application that hands work over through the API: the numbers of its own keys, for the
+    registered clients and for the server of `http`, which serve itself calls first. The next one of a
+    key begins when the one before was accepted; without an answer the same is sent again under its
+    idempotency key."""
 
-    KEYS = 4
+    KEYS = 4  # of each sort
 
-    def __init__(self, *args, ports):
+    def __init__(self, *args, ports, url):
         super().__init__(*args)
         self.client = api_client.ApiClient(ports)
-        self.next = [1] * self.KEYS
+        self.sorts = {
+            "client": ("call", "/v1/tasks", clients.OPTIONS),
+            "http": ("first", "/v1/tasks?try=1", {"url": url, "timeout": effects.TIMEOUT})}
+        self.next = {(sort, n): 1 for sort in self.sorts for n in range(self.KEYS)}
 
     def act(self):
-        at = self.rng.randrange(self.KEYS)
-        key, n = f"client-{self.number}-{at}", self.next[at]
-        self.next[at] += 1
+        sort, at = self.rng.choice(list(self.next))
+        scene, path, options = self.sorts[sort]
+        key, n = f"{scene}-{self.number}-{at}", self.next[sort, at]
+        self.next[sort, at] += 1
         event = new_id()
-        entry = {"what": "call", "handler": "client", "key": key, "n": n, "event": event}
+        entry = {"what": "call", "handler": sort, "key": key, "n": n, "event": event}
         self.ledger.write({**entry, "outcome": "asked"})
-        body = {"group": clients.GROUP, "scene": "call", "handler": "http", "orderingKey": key,
-                "idempotencyKey": event, "options": clients.OPTIONS, "paramsType": "text/plain",
+        body = {"group": clients.GROUP, "scene": scene, "handler": "http", "orderingKey": key,
+                "idempotencyKey": event, "options": options, "paramsType": "text/plain",
                 "paramsBase64": base64.b64encode(f"{key} {n}\n".encode()).decode()}
-        while not self.submit(body):
+        while not self.submit(path, body, entry):
             if self.stop.wait(self.rng.uniform(0.05, 0.5)):
                 return
         self.ledger.write({**entry, "outcome": "accepted"})
         self.events += 1
 
-    def submit(self, body):
+    def submit(self, path, body, entry):
         """True when the task is accepted."""
-        path = "/v1/tasks?try=1" if TRY_FIRST and self.rng.random() < 0.5 else "/v1/tasks"
         answer = self.client.ask(self.rng.choice(self.client.ports), "POST", path, body,
                                  self.rng.choice((1, 4, READ_TIMEOUT_S)))
         if answer is None:
@@ -510,11 +513,12 @@ class TaskClient(Writer):
         if answer.status in (429, 503) or (
                 answer.status == 403 and b"is disabled" in answer.body):
             return False
-        if answer.status not in (200, 201, 202):
-            raise AssertionError(f"a task was answered {answer.status}: {answer.body[:300]}")
         ticket = json.loads(answer.body)
-        if ticket["id"] <= 0 or ticket.get("outcome") == "exhausted":
-            raise AssertionError(f"a task was answered {answer.body[:300]}")
+        if answer.status not in (200, 201, 202) or ticket["id"] <= 0 \
+                or "exhausted" in (ticket.get("outcome"), ticket.get("state")):
+            raise AssertionError(f"a task was answered {answer.status}: {answer.body[:300]}")
+        if ticket.get("tried"):
+            self.ledger.write({**entry, "outcome": "tried", "done": ticket.get("state") == "done"})
         return True
 
     def close(self):

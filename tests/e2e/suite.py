@@ -460,6 +460,14 @@ class Stack:
                                  f"{done.stderr[-3000:]}")
         return done
 
+    def add_privileges(self, role, account):
+        """Those of the role, for the account of another one."""
+        grants = self.command(["migrate", "grants", "--role", role, "--account", f"{account}@%"],
+                              {}).stdout
+        for line in grants.splitlines():
+            if line.startswith("GRANT "):
+                self.sql(line.rstrip(";"))
+
     def role(self, name, sets=None, arguments=(), ready=True, env=None, program=BINARY):
         """Starts a role; who calls sees to its end."""
         account = self.accounts.sets([name, *arguments], sets or {})

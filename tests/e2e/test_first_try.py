@@ -55,15 +55,6 @@ def start_peer(case):
     return peer
 
 
-def grant_first_try(stack):
-    """As RETRY.md tells: serve needs the privileges of first_try, too."""
-    grants = stack.command(["migrate", "grants", "--role", "first_try", "--account",
-                            "tallybox_serve@%"], {}).stdout
-    for line in grants.splitlines():
-        if line.startswith("GRANT "):
-            stack.sql(line.rstrip(";"))
-
-
 class TryCase(suite.Case):
     """Helpers of this file."""
 
@@ -77,7 +68,7 @@ class TryCase(suite.Case):
         tokens.write_text(f"{TOKEN} tasks:default tasks:shut\n")
         tokens.chmod(0o600)
         cls.tokens = tokens
-        grant_first_try(cls.stack)
+        cls.stack.add_privileges("first_try", "tallybox_serve")
 
     def setUp(self):
         self.peer = start_peer(self)
@@ -133,7 +124,7 @@ class TryCase(suite.Case):
         return json.loads(answer.body)["error"]
 
     def state(self, task):
-        rows = self.stack.sql("SELECT state, attempts, owner FROM retry_task WHERE id = %s", [task])
+        rows = self.stack.sql("SELECT state, attempts, RTRIM(owner) FROM retry_task WHERE id = %s", [task])
         return rows[0] if rows else None
 
     def outcome(self, task):
@@ -386,7 +377,7 @@ class FirstTryKilled(TryCase):
         serve = self.serve_with(api__try_timeout_ms=60000)
         answers = []
         thread = self.hang(serve, "/hang?killed", answers)
-        task, state, owner = self.stack.row("SELECT id, state, owner FROM retry_task")
+        task, state, owner = self.stack.row("SELECT id, state, RTRIM(owner) FROM retry_task")
         self.assertEqual(state, RUNNING)
         self.assertNotEqual(owner, "")
         serve.kill()

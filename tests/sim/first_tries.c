@@ -394,7 +394,8 @@ static void start(struct proc *proc)
     serve->settings.retry.in_flight_max = WORKERS;
     for (size_t i = 0; i < TASK_HANDLERS; i++)
         serve->opened[i] = proc;
-    serve->handlers = (struct retry_handlers){task_handlers, TASK_HANDLERS, serve->opened, NULL, NULL};
+    serve->handlers =
+        (struct retry_handlers){task_handlers, TASK_HANDLERS, serve->opened, NULL, NULL};
     start_engines(serve);
     start_threads(serve);
 }

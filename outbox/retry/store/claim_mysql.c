@@ -483,7 +483,8 @@ enum rc claim_made_task(struct store *store, int64_t id, int64_t lease_ms, retry
 
     buf_reset(&store->sql);
     rc = claim_rounds(store, &from, 1, lease_ms, &full, err);
-    return rc == RC_OK ? pass_claimed(store, on_task, on_task_ctx, err) : rc;
+    return rc == RC_OK ? claimed_pass(&store->claim->claimed, store, on_task, on_task_ctx, err)
+                       : rc;
 }
 
 static enum rc any_on_row(void *ctx, const struct db_row *row, struct err *err)
