@@ -14,14 +14,13 @@
 #include "producer/producer_mysql.h"
 #include "producer/remark/page_cache.h"
 #include "producer/remark/recommended.h"
-#include "producer/remark/recommended_builder.h"
-#include "producer/remark/recommended_mysql.h"
 #include "producer/remark/remark_mysql.h"
 #include "producer/remark/remark_worker.h"
 #include "producer/remark/removal_mysql.h"
 #include "producer/remark/remover.h"
 #include "producer/remark/totals_reader.h"
 #include "producer/serve_metrics.h"
+#include "producer/serve_ranking.h"
 #include "producer/serve_tries.h"
 #include "producer/task/task_intake.h"
 #include "producer/vote/committer.h"
@@ -33,10 +32,6 @@
 #define BREAKER_BASE_MS 100
 #define BREAKER_CAP_MS 2000
 #define DRAIN_LOOK_MS 5
-/* A recommended list that could not be built is tried again after this time, which doubles with
- * each further failure. */
-#define BUILD_RETRY_MS 2000
-#define BUILD_RETRY_MAX_MS 300000
 /* Every worker uses the database more often than this. */
 #define SILENT_MS 5000
 
@@ -56,17 +51,6 @@ struct shard {
     struct loop task_loop;
 };
 
-/* The recommended lists and the two threads that keep them. Zeroed: api.lists is off. */
-struct ranking {
-    struct recommended *lists;
-    struct recommended_mysql *watcher_store;
-    struct recommended_watcher watcher;
-    struct loop watcher_loop;
-    struct recommended_mysql *builder_store;
-    struct recommended_builder builder;
-    struct loop builder_loop;
-};
-
 struct serve {
     struct role_env env;
     struct retry_handlers handlers; /* that check a submitted task */
@@ -78,10 +62,10 @@ struct serve {
     struct queue *removals;
     struct queue *dead;
     struct page_cache *pages;
-    struct ranking ranking;
-    bool has_votes; /* api.votes is on; otherwise a shard has a task intake only */
-    bool lists;     /* api.lists is on, and has_votes */
-    bool has_dead;  /* api.operate is on, and has_votes: dead records are those of votes */
+    struct serve_ranking *ranking; /* NULL: api.lists is off */
+    bool has_votes;                /* api.votes is on; otherwise a shard has a task intake only */
+    bool lists;                    /* api.lists is on, and has_votes */
+    bool has_dead; /* api.operate is on, and has_votes: dead records are those of votes */
     struct serve_tries *tries; /* NULL: no task is tried first */
     struct shard *shards;
     size_t shard_count;
@@ -148,25 +132,11 @@ static void wake_dead_worker(void *ctx, size_t shard)
         loop_wake(&serve->dead_loop);
 }
 
-static void wake_builder(void *ctx)
-{
-    struct serve *serve = ctx;
-
-    loop_wake(&serve->ranking.builder_loop);
-}
-
-static void wake_watcher(void *ctx)
-{
-    struct serve *serve = ctx;
-
-    loop_wake(&serve->ranking.watcher_loop);
-}
-
 static void announce_item(void *ctx, int64_t item_id)
 {
     struct serve *serve = ctx;
 
-    recommended_written(serve->ranking.lists, item_id, os_now_ms());
+    recommended_written(serve_ranking_lists(serve->ranking), item_id, os_now_ms());
 }
 
 static int64_t min_ms(int64_t a, int64_t b)
@@ -407,16 +377,6 @@ static enum rc make_lane_watch(struct serve *serve, struct err *err)
                      &serve->stop, err);
 }
 
-static void close_ranking(struct ranking *ranking)
-{
-    loop_done(&ranking->builder_loop);
-    loop_done(&ranking->watcher_loop);
-    recommended_watcher_done(&ranking->watcher);
-    recommended_mysql_close(ranking->builder_store);
-    recommended_mysql_close(ranking->watcher_store);
-    recommended_free(ranking->lists);
-}
-
 static void serve_close(void *role)
 {
     struct serve *serve = role;
@@ -456,7 +416,7 @@ static void serve_close(void *role)
     queue_free(serve->reads);
     queue_free(serve->votes);
     page_cache_free(serve->pages);
-    close_ranking(&serve->ranking);
+    serve_ranking_close(serve->ranking);
     free(serve->shards);
     stop_done(&serve->stop);
     free(serve);
@@ -475,59 +435,6 @@ static enum rc open_pages(struct serve *serve, struct err *err)
     };
 
     return serve->lists ? page_cache_open(&serve->pages, &config, err) : RC_OK;
-}
-
-static enum rc open_lists(struct serve *serve, struct err *err)
-{
-    const struct settings *settings = serve->env.settings;
-    const struct recommended_config config = {
-        .items_max = (size_t)settings->api.recommended_items_max,
-        .empty_max = (size_t)settings->api.recommended_empty_max,
-        .bytes_max = (size_t)settings->api.recommended_bytes_max,
-        .refresh_ms = settings->api.recommended_refresh_ms,
-        .retry_ms = BUILD_RETRY_MS,
-        .retry_max_ms = BUILD_RETRY_MAX_MS,
-        .silent_ms = SILENT_MS,
-        .stale_ms = max_ms(SILENT_MS, settings->api.page_stale_ms),
-        .wake_builder = wake_builder,
-        .wake_watcher = wake_watcher,
-        .wake_ctx = serve,
-    };
-
-    return recommended_open(&serve->ranking.lists, &config, os_now_ms(), err);
-}
-
-static enum rc make_ranking(struct serve *serve, struct err *err)
-{
-    const struct settings *settings = serve->env.settings;
-    struct ranking *ranking = &serve->ranking;
-    int64_t build_ms = settings->api.recommended_build_ms;
-    enum rc rc = open_lists(serve, err);
-
-    if (rc == RC_OK)
-        rc = recommended_mysql_open(&ranking->watcher_store, settings, 0, err);
-    if (rc == RC_OK)
-        rc = recommended_mysql_open(&ranking->builder_store, settings, build_ms, err);
-    if (rc != RC_OK)
-        return rc;
-    recommended_watcher_init(&ranking->watcher, ranking->lists,
-                             recommended_mysql_store(ranking->watcher_store));
-    recommended_builder_init(&ranking->builder, ranking->lists,
-                             recommended_mysql_store(ranking->builder_store),
-                             (size_t)settings->api.recommended_max, os_now_us, serve->env.stop);
-    rc = loop_init(&ranking->watcher_loop, "rank-watch", recommended_watcher_step,
-                   &ranking->watcher, &serve->stop, err);
-    if (rc == RC_OK)
-        rc = loop_init(&ranking->builder_loop, "rank-build", recommended_builder_step,
-                       &ranking->builder, &serve->stop, err);
-    return rc;
-}
-
-static enum rc start_ranking(struct ranking *ranking, struct err *err)
-{
-    enum rc rc = loop_start(&ranking->watcher_loop, err);
-
-    return rc == RC_OK ? loop_start(&ranking->builder_loop, err) : rc;
 }
 
 static enum rc open_parts(struct serve *serve, struct err *err)
@@ -551,7 +458,7 @@ static enum rc open_parts(struct serve *serve, struct err *err)
     if (rc == RC_OK && serve->lists)
         rc = make_remover(serve, err);
     if (rc == RC_OK && serve->lists)
-        rc = make_ranking(serve, err);
+        rc = serve_ranking_open(&serve->ranking, &serve->env, &serve->stop, err);
     if (rc == RC_OK && serve->has_dead)
         rc = make_dead_worker(serve, err);
     if (rc == RC_OK)
@@ -602,7 +509,7 @@ static void join_threads(struct serve *serve)
     stop_request(&serve->stop);
     serve_tries_join(serve->tries, until_ms);
     if (serve->lists)
-        recommended_mysql_interrupt(serve->ranking.builder_store); /* a build may take long */
+        serve_ranking_interrupt(serve->ranking);
     for (size_t i = 0; i < serve->shard_count; i++) {
         struct shard *shard = &serve->shards[i];
 
@@ -625,10 +532,7 @@ static void join_threads(struct serve *serve)
     loop_join(&serve->dead_loop);
     dead_worker_close(serve->dead_worker);
     serve->dead_worker = NULL;
-    loop_join(&serve->ranking.watcher_loop);
-    if (serve->ranking.watcher.lists)
-        recommended_watcher_end(&serve->ranking.watcher, os_now_ms());
-    loop_join(&serve->ranking.builder_loop);
+    serve_ranking_join(serve->ranking);
     loop_join(&serve->watch_loop);
     loop_join(&serve->expire_loop);
 }
@@ -643,7 +547,7 @@ static enum rc serve_start(void *role, struct err *err)
         .remarks = serve->remarks,
         .pages = serve->pages,
         .removals = serve->removals,
-        .recommended = serve->ranking.lists,
+        .recommended = serve->ranking ? serve_ranking_lists(serve->ranking) : NULL,
         .tasks = serve->tasks,
         .dead = serve->dead,
         .tries = serve->tries ? serve_tries_queue(serve->tries) : NULL,
@@ -657,7 +561,7 @@ static enum rc serve_start(void *role, struct err *err)
     if (rc == RC_OK && serve->lists)
         rc = loop_start(&serve->removal_loop, err);
     if (rc == RC_OK && serve->lists)
-        rc = start_ranking(&serve->ranking, err);
+        rc = serve_ranking_start(serve->ranking, err);
     if (rc == RC_OK && serve->has_dead)
         rc = loop_start(&serve->dead_loop, err);
     if (rc == RC_OK && serve->tries)
