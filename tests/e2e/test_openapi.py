@@ -10,7 +10,6 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
-import test_first_try  # noqa: E402
 import test_operate_api  # noqa: E402
 
 PAGE = suite.ROOT / "docs" / "openapi.yaml"
@@ -48,7 +47,7 @@ class OpenApi(suite.Case):
         tokens.write_text(f"{TOKEN} votes read operate tasks:default\n")
         tokens.chmod(0o600)
         test_operate_api.grant_operating(cls.stack)
-        test_first_try.grant_first_try(cls.stack)
+        cls.stack.add_privileges("first_try", "tallybox_serve")
         cls.serve = cls.stack.role("serve", sets={"api.tasks": "on", "api.operate": "on",
                                                      "api.try_max": 2,
                                                      "api.token_file": tokens})

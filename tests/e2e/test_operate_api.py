@@ -21,11 +21,7 @@ URL = '{"url": "http://billing.example.org/"}'
 def grant_operating(stack, roles=("retry_admin", "dead")):
     """As RETRY.md tells: serve needs the privileges of these roles, too."""
     for role in roles:
-        grants = stack.command(["migrate", "grants", "--role", role, "--account",
-                                "tallybox_serve@%"], {}).stdout
-        for line in grants.splitlines():
-            if line.startswith("GRANT "):
-                stack.sql(line.rstrip(";"))
+        stack.add_privileges(role, "tallybox_serve")
 
 
 class Operating(suite.Case):
