@@ -89,6 +89,8 @@ class Accounts(test_schema.SchemaCase):
 
     def test_tasks_are_taken_over_http_without_the_tables_for_votes(self):
         """serve with api.votes = off and retry: no table for votes, and no Kafka that answers."""
+        for role in ("migrate", "serve", "retry"):
+            self.sql(f"DROP USER IF EXISTS 'tallybox_{role}'@'%'", database=None)
         account = self.pipe("migrate")
         self.migrate("up", "--only", "outbox", sets=account)
         tokens = self.folder / "tokens"
