@@ -189,6 +189,8 @@ static bool scene_lets_begin(struct first_tries *tries, const struct kind *kind,
         put_reason(result, "the policy of scene %s cannot be read", scene->name);
     } else if (scene->policy.rate_per_s > 0) {
         put_reason(result, "scene %s has a rate, which only retry processes keep", scene->name);
+    } else if (kind->group_shards != 0) {
+        put_reason(result, "group %s has shards, which only retry processes hold", scene->group);
     } else if (scene->policy.first_wait_high_ms > 0) {
         put_reason(result, "scene %s has a first_wait", scene->name);
     } else if (!has_thread(tries, scene)) {

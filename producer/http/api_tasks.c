@@ -48,6 +48,8 @@ static void answer_try(struct task_call *call)
     struct buf body = {0};
 
     result->ticket = call->tasks.items[0].ticket;
+    if (task_json_names_call(call->tasks.items[0].task.options))
+        result->answer = NULL;
     task_json_put_try(&body, result);
     api_answer(call->pending.http, choose_try_status(result), &body);
     buf_done(&body);
@@ -94,6 +96,14 @@ static const struct api_pending_kind submit_kind = {
     .done = free_tasks,
     .failed = &serve_tasks_refused,
     .unknown = "the tasks may have been taken, and sending them again is harmless",
+};
+
+static const struct api_pending_kind try_kind = {
+    .answer = answer_tasks,
+    .done = free_tasks,
+    .failed = &serve_tasks_refused,
+    .unknown = "the task may have been taken and run; sending it again finds it by its "
+               "idempotencyKey while it is active, and later only if its scene has dedup",
 };
 
 static const struct api_pending_kind find_kind = {.answer = answer_tasks, .done = free_tasks};
@@ -225,6 +235,7 @@ static bool read_try(const struct api_config *config, const struct api_call *api
         return false;
     }
     call->pending.request.tasks.first_try = &call->first_try;
+    call->pending.kind = &try_kind;
     call->first_try.reason_class = "";
     if (!config->tries)
         snprintf(call->first_try.reason, sizeof(call->first_try.reason),

@@ -54,7 +54,7 @@ static enum rc submit_tasks(struct task_intake *intake, struct err *err)
 
     task_check_begin(intake->check);
     for (size_t i = 0; rc == RC_OK && i < request->count; i++) {
-        if (!request->items[i].bad)
+        if (!request->items[i].bad && !request->sent)
             rc = task_check_item(intake->check, request->items, i, request->count, err);
         if (rc == RC_OK && !request->items[i].bad)
             intake->tasks[count++] = request->items[i].task;
@@ -64,6 +64,8 @@ static enum rc submit_tasks(struct task_intake *intake, struct err *err)
     rc = store->append(store->ctx, intake->tasks, count, intake->tickets, err);
     if (rc == RC_OK)
         set_tickets(intake);
+    else if (rc == RC_RETRY)
+        request->sent = true;
     return rc;
 }
 
@@ -506,7 +508,11 @@ static const struct worker_ops ops = {
 void task_intake_fail(struct task_intake_request *request, enum rc rc, const struct err *err)
 {
     request->failed = true;
-    if (rc == RC_FATAL)
+    if (rc == RC_FATAL && request->sent)
+        request_fault_set(&request->fault, REQUEST_FAULT_TIMEOUT,
+                          "the retry queue cannot be used any more, the log of the server has the "
+                          "reason; the tasks may have been taken: send the same again");
+    else if (rc == RC_FATAL)
         request_fault_set(&request->fault, REQUEST_FAULT_UNAVAILABLE,
                           "the retry queue cannot be used, the log of the server has the reason; "
                           "nothing was done");

@@ -43,7 +43,9 @@ struct task_intake_request {
     size_t count;
     struct first_try_result *first_try; /* of a single task that is to be tried first: what became
                                            of it, or why it was not tried; else NULL */
-    bool ended;                         /* of TASK_INTAKE_LIST: tasks of the history */
+    bool sent;  /* of TASK_INTAKE_SUBMIT: an INSERT of its tasks may have been committed, without an
+                   answer; what was good then stays good */
+    bool ended; /* of TASK_INTAKE_LIST: tasks of the history */
     size_t rows_max;
     struct retry_filter filter; /* of TASK_INTAKE_SHOW: one id */
     int64_t id;

@@ -458,6 +458,18 @@ static void put_answer(struct buf *out, const struct first_try_result *result)
     buf_char(out, '"');
 }
 
+bool task_json_names_call(const char *options)
+{
+    static const char *const names[] = {"url", "urls", "path", "method", "headers"};
+    json_t *object = options ? json_loads(options, 0, NULL) : NULL;
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        found = found || json_object_get(object, names[i]) != NULL;
+    json_decref(object);
+    return found;
+}
+
 void task_json_put_try(struct buf *out, const struct first_try_result *result)
 {
     const char *outcome = result->outcome[0] ? result->outcome : result->ticket.outcome;

@@ -66,6 +66,11 @@ bool task_json_answer(const struct task_json *tasks, struct buf *out, struct req
 
 /* Appends what became of a task that was to be tried first; its answer as result if it is JSON,
  * otherwise as resultBase64. */
+/* Do options that a client has given say what is called, and not only with which parameters? Then
+ * it does not get the answer of the call, so that a token for tasks does not read what a host of
+ * retry.http_hosts has, perhaps with the headers of the scene. NULL: there are none. */
+bool task_json_names_call(const char *options);
+
 void task_json_put_try(struct buf *out, const struct first_try_result *result);
 
 /* Appends a task without its closing '}'. whole: with options and parameters, as params if they are

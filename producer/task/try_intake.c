@@ -32,13 +32,15 @@ static enum rc make_task(struct try_intake *intake, struct err *err)
     enum rc rc;
 
     task_check_begin(intake->check);
-    rc = task_check_item(intake->check, request->items, 0, 1, err);
+    rc = request->sent ? RC_OK : task_check_item(intake->check, request->items, 0, 1, err);
     if (rc != RC_OK || request->items[0].bad)
         return rc;
     rc = tries->make(tries->ctx, &request->items[0].task, request, request->first_try,
                      intake->config.clock_ms(), err);
     if (rc != RC_OK) {
-        task_check_gone(intake->check, &request->items[0]);
+        request->sent = request->sent || rc == RC_RETRY;
+        if (!request->sent)
+            task_check_gone(intake->check, &request->items[0]);
         return rc;
     }
     request->items[0].ticket = request->first_try->ticket;

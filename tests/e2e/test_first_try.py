@@ -81,11 +81,12 @@ class TryCase(suite.Case):
                 "retry.http_hosts": f"127.0.0.1:{self.peer.server_port}",
                 **{name.replace("__", "."): value for name, value in more.items()}}
 
-    def policy(self, scene, paused=0, **policy):
+    def policy(self, scene, paused=0, options=None, **policy):
         TryCase.version += 1
-        self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy, paused, version) VALUES "
-                       "('default', %s, %s, %s, %s)",
-                       [scene, json.dumps(policy), paused, TryCase.version])
+        self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy, options, paused, "
+                       "version) VALUES ('default', %s, %s, %s, %s, %s)",
+                       [scene, json.dumps(policy), options and json.dumps(options), paused,
+                        TryCase.version])
 
     def serve_with(self, **more):
         serve = self.start("serve", sets=self.sets(**more))
@@ -119,6 +120,13 @@ class TryCase(suite.Case):
         self.assertEqual(answer.status, status, answer.body)
         return json.loads(answer.body)
 
+    def try_scene(self, serve, scene, **more):
+        """A task whose scene has the options."""
+        body = {"scene": scene, "handler": "http", "params": {"to": "a"}, **more}
+        done = json.loads(self.send(serve, body).body)
+        self.assertEqual(done["state"], "done", done)
+        return done
+
     def fault(self, answer, status):
         self.assertEqual(answer.status, status, answer.body)
         return json.loads(answer.body)["error"]
@@ -145,8 +153,11 @@ class FirstTry(TryCase):
     """A server that lives."""
 
     def test_a_task_that_works_is_done_in_the_answer(self):
+        url = f"http://127.0.0.1:{self.peer.server_port}"
+        self.policy("shop", options={"url": f"{url}/ok"})
+        self.policy("text", options={"url": f"{url}/text"})
         serve = self.serve_with()
-        done = self.try_task(serve, 200, "/ok", idempotencyKey="one")
+        done = self.try_scene(serve, "shop", idempotencyKey="one")
         self.assertEqual({name: done[name] for name in ("existed", "tried", "outcome", "state",
                                                         "failures", "reason", "result")},
                          {"existed": False, "tried": True, "outcome": "done", "state": "done",
@@ -154,12 +165,14 @@ class FirstTry(TryCase):
         self.assertEqual((self.state(done["id"]), self.outcome(done["id"])), (None, "done"))
         headers = self.asked("/ok")[0]
         self.assertEqual((headers["tallybox-attempt"], headers["tallybox-no-retry"],
-                          headers["tallybox-scene"]), ("1", "1", "default/mail"))
+                          headers["tallybox-scene"]), ("1", "1", "default/shop"))
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM retry_attempt WHERE task_id = %s",
                                            [done["id"]]), 1)
-        text = self.try_task(serve, 200, "/text")
-        self.assertEqual(text["resultBase64"], "cGxhaW4=")
-        self.assertEqual(serve.metric('tallybox_first_tries_total{result="done"}'), 3)
+        self.assertEqual(self.try_scene(serve, "text")["resultBase64"], "cGxhaW4=")
+        # Who says what is called does not read the answer.
+        for options in ({"url": f"{url}/ok"}, {"method": "PUT"}, {"headers": {"a": "b"}}):
+            self.assertEqual(self.try_scene(serve, "shop", options=options)["result"], None)
+        self.assertEqual(serve.metric('tallybox_first_tries_total{result="done"}'), 6)
 
     def test_a_task_that_fails_waits_and_is_done_by_a_retry_process(self):
         serve = self.serve_with()

@@ -29,6 +29,7 @@ struct fixture {
     struct retry_group group;
     enum rc append_rc;
     int append_code;
+    void (*after_append)(void); /* once, after an append that failed */
     enum rc find_rc;
     bool answered;
     enum queue_end end;
@@ -88,6 +89,10 @@ static enum rc store_append(void *ctx, const struct retry_new_task *tasks, size_
     (void)ctx;
     (void)tasks;
     fixture.append_rc = RC_OK;
+    if (rc != RC_OK && fixture.after_append) {
+        fixture.after_append();
+        fixture.after_append = NULL;
+    }
     if (rc != RC_OK)
         return err_fail(err, rc, fixture.append_code, "the words of the store");
     for (size_t i = 0; i < count; i++)
@@ -362,6 +367,37 @@ static void a_collision_is_tried_again(void **state)
     assert_int_equal(fixture.appends, 2);
 }
 
+static void disable_group(void)
+{
+    fixture.group.enabled = false;
+}
+
+static void lose_privilege(void)
+{
+    fixture.append_rc = RC_FATAL;
+    fixture.append_code = 1142;
+}
+
+/* The first INSERT may have been committed: nothing may be refused as if it had not been. */
+static void tasks_that_may_be_there_are_refused_no_more(void **state)
+{
+    (void)state;
+    fixture.append_rc = RC_RETRY;
+    fixture.append_code = 2013;
+    fixture.after_append = disable_group;
+    submit(2);
+    assert_false(fixture.request.failed);
+    assert_false(fixture.items[0].bad);
+    assert_int_equal(fixture.appends, 2);
+    fixture.group.enabled = true;
+    fixture.append_rc = RC_RETRY;
+    fixture.append_code = 2013;
+    fixture.after_append = lose_privilege;
+    submit(1);
+    assert_true(fixture.request.failed);
+    assert_int_equal(fixture.request.fault.code, REQUEST_FAULT_TIMEOUT);
+}
+
 static void a_task_the_database_refuses_is_the_askers(void **state)
 {
     (void)state;
@@ -433,6 +469,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_task_is_right_at_once_after_a_change_of_its_group, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_collision_is_tried_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(tasks_that_may_be_there_are_refused_no_more, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_task_the_database_refuses_is_the_askers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_privilege_is_reported_and_stops_nothing, setup,
                                         teardown),

@@ -182,6 +182,19 @@ static void expect_try(const struct first_try_result *result, const char *json)
     assert_string_equal(buf_text(&out), json);
 }
 
+static void options_that_say_what_is_called_are_found(void **state)
+{
+    (void)state;
+    assert_false(task_json_names_call(NULL));
+    assert_false(task_json_names_call("{}"));
+    assert_false(task_json_names_call("{\"timeout\": \"1s\", \"ok\": \"200\"}"));
+    assert_true(task_json_names_call("{\"url\": \"http://a/\"}"));
+    assert_true(task_json_names_call("{\"urls\": [\"http://a/\"]}"));
+    assert_true(task_json_names_call("{\"timeout\": \"1s\", \"method\": \"GET\"}"));
+    assert_true(task_json_names_call("{\"headers\": {}}"));
+    assert_true(task_json_names_call("{\"path\": \"/\"}"));
+}
+
 static void a_first_try_shows_what_became_of_the_task(void **state)
 {
     static const char answer[] = "{\"n\":0.10}";
@@ -239,6 +252,7 @@ int main(void)
         cmocka_unit_test_teardown(a_bad_task_alone_is_a_bad_request, teardown),
         cmocka_unit_test_teardown(in_an_array_it_fails_alone, teardown),
         cmocka_unit_test_teardown(a_found_task_shows_its_params_as_they_are, teardown),
+        cmocka_unit_test_teardown(options_that_say_what_is_called_are_found, teardown),
         cmocka_unit_test_teardown(a_first_try_shows_what_became_of_the_task, teardown),
         cmocka_unit_test_teardown(a_zero_byte_is_not_json, teardown),
     };
