@@ -23,9 +23,9 @@
 #define RETRY_CLIENT_VERSION_SIZE (4 * RETRY_CLIENT_VERSION_CHARS_MAX + 1)
 #define RETRY_CLIENT_REPORTS_MAX INT64_C(1000000000) /* failed ones, of one beat */
 #define RETRY_CLIENT_BEAT_MS 30000                   /* between two beats */
-#define RETRY_CLIENT_LIVE_MS (3 * RETRY_CLIENT_BEAT_MS)
-#define RETRY_CLIENT_KEPT_MS 86400000 /* an expired one is listed for so long */
-#define RETRY_CLIENTS_MAX 4096        /* live ones of all groups that are called */
+#define RETRY_CLIENT_LIVE_MS 90000                   /* three of them */
+#define RETRY_CLIENT_KEPT_MS 86400000                /* an expired one is listed for so long */
+#define RETRY_CLIENTS_MAX 4096                       /* live ones of all groups that are called */
 #define RETRY_CONFIG_VERSION_SIZE 33
 #define RETRY_CONFIG_SCENE "config"          /* of the tasks that push a configuration */
 #define RETRY_CONFIG_PATH "/tallybox/config" /* behind the address of the client */
