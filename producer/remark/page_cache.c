@@ -177,11 +177,11 @@ static void remove_page(struct page_cache *cache, struct kept_page *kept)
     free(kept);
 }
 
-static void remove_oldest(struct page_cache *cache)
+static void forget_page(struct page_cache *cache, struct kept_page *kept)
 {
-    struct page_item *item = cache->oldest->item;
+    struct page_item *item = kept->item;
 
-    remove_page(cache, cache->oldest);
+    remove_page(cache, kept);
     clean_item(cache, item);
 }
 
@@ -189,8 +189,10 @@ void page_cache_free(struct page_cache *cache)
 {
     if (!cache)
         return;
-    while (cache->oldest)
-        remove_oldest(cache);
+    for (struct kept_page *kept = cache->oldest, *newer; kept; kept = newer) {
+        newer = kept->newer;
+        forget_page(cache, kept);
+    }
     for (size_t i = 0; i < BUCKETS; i++)
         assert(!cache->buckets[i].loads && !cache->buckets[i].items);
     pthread_mutex_destroy(&cache->lock);
@@ -353,8 +355,11 @@ static void keep_page(struct page_cache *cache, struct page_item *item, struct r
     link_page(find_bucket(cache, &page->place, page->rows_max), item, kept);
     link_use(cache, kept);
     cache->bytes += count_bytes(kept);
-    while (cache->bytes > cache->config.bytes_max && cache->oldest != kept)
-        remove_oldest(cache);
+    for (struct kept_page *oldest = cache->oldest, *newer;
+         cache->bytes > cache->config.bytes_max && oldest != kept; oldest = newer) {
+        newer = oldest->newer;
+        forget_page(cache, oldest);
+    }
     metric_set(&serve_page_cache_bytes, (int64_t)cache->bytes);
 }
 
@@ -420,8 +425,10 @@ void page_cache_drop_item(struct page_cache *cache, int64_t item_id)
     pthread_mutex_lock(&cache->lock);
     item = *find_item(cache, item_id);
     if (item) {
-        while (item->pages)
-            remove_page(cache, item->pages);
+        for (struct kept_page *kept = item->pages, *next; kept; kept = next) {
+            next = kept->next_of_item;
+            remove_page(cache, kept);
+        }
         while (item->loads) {
             item->loads->dropped = true;
             unlink_load(item->loads);

@@ -282,26 +282,31 @@ void recommended_free(struct recommended *lists)
     free(lists);
 }
 
-/* The entry that was used longest ago, apart from the given one; NULL: none. */
-static struct entry *find_oldest(const struct use_list *uses, const struct entry *kept)
+/* Those that were used longest ago, until there are no more than count_max, and all take no more
+ * than bytes_max; the kept one stays. */
+static void forget_oldest(struct recommended *lists, struct use_list *uses, size_t count_max,
+                          size_t bytes_max, const struct entry *kept)
 {
-    return uses->oldest && uses->oldest == kept ? kept->newer : uses->oldest;
+    struct entry *entry = uses->oldest;
+
+    while (entry && (uses->count > count_max || lists->bytes > bytes_max)) {
+        struct entry *newer = entry->newer;
+
+        if (entry != kept)
+            remove_entry(lists, entry);
+        entry = newer;
+    }
 }
 
 /* Forgets the items that were used longest ago until the bounds hold; the entry stays. */
 static void forget_items(struct recommended *lists, const struct entry *kept)
 {
     const struct recommended_config *config = &lists->config;
-    struct entry *oldest;
 
-    while (lists->items.count > config->items_max && (oldest = find_oldest(&lists->items, kept)))
-        remove_entry(lists, oldest);
-    while (lists->empty.count > config->empty_max && (oldest = find_oldest(&lists->empty, kept)))
-        remove_entry(lists, oldest);
-    while (lists->bytes > config->bytes_max && (oldest = find_oldest(&lists->items, kept)))
-        remove_entry(lists, oldest);
-    while (lists->bytes > config->bytes_max && (oldest = find_oldest(&lists->empty, kept)))
-        remove_entry(lists, oldest);
+    forget_oldest(lists, &lists->items, config->items_max, SIZE_MAX, kept);
+    forget_oldest(lists, &lists->empty, config->empty_max, SIZE_MAX, kept);
+    forget_oldest(lists, &lists->items, SIZE_MAX, config->bytes_max, kept);
+    forget_oldest(lists, &lists->empty, SIZE_MAX, config->bytes_max, kept);
 }
 
 /* Invariant P8: an item that is asked for has one entry, which is queued once. Returns whether the
