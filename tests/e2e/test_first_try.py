@@ -170,7 +170,7 @@ class FirstTry(TryCase):
                                            [done["id"]]), 1)
         self.assertEqual(self.try_scene(serve, "text")["resultBase64"], "cGxhaW4=")
         # Who says what is called does not read the answer.
-        for options in ({"url": f"{url}/ok"}, {"method": "PUT"}, {"headers": {"a": "b"}}):
+        for options in ({"url": f"{url}/ok"}, {"method": "POST"}, {"headers": {"a": "b"}}):
             self.assertEqual(self.try_scene(serve, "shop", options=options)["result"], None)
         self.assertEqual(serve.metric('tallybox_first_tries_total{result="done"}'), 6)
 

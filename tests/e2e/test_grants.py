@@ -97,6 +97,7 @@ class Accounts(test_schema.SchemaCase):
         tokens.write_text("token-of-the-shop-of-tasks tasks:default votes read remarks\n")
         tokens.chmod(0o600)
         sets = {"api.votes": "off", "api.tasks": "on", "api.token_file": tokens,
+                "retry.http_hosts": "127.0.0.1:9",
                 "kafka.bootstrap.servers": f"127.0.0.1:{suite.free_port()}"}
         accounts = {role: self.pipe(role, "--only", "outbox") for role in ("serve", "retry")}
         roles = {}
