@@ -154,7 +154,11 @@ class RemovalCase(suite.Case):
         self.tokens.chmod(0o600)
 
     def serving(self):
-        return self.start("serve", sets={"api.token_file": self.tokens})
+        """Readiness does not wait for the queue of removals."""
+        serve = self.start("serve", sets={"api.token_file": self.tokens})
+        suite.wait_for("deletions to be taken", lambda: self.send(
+            serve, "DELETE", "/v1/remarks/999999")[0] == 404)
+        return serve
 
     @staticmethod
     def send(serve, method, path, body=None):
