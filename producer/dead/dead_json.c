@@ -28,9 +28,7 @@ struct body_check {
 
 static bool fail(const struct body_check *check, enum request_fault_code code, const char *words)
 {
-    request_fault_set(check->fault, code, "%s %s", check->field, words);
-    request_fault_place(check->fault, false, 0, check->field);
-    return false;
+    return request_fault_field(check->fault, check->field, code, words);
 }
 
 static bool take_reason(const struct body_check *check, const json_t *value)
@@ -45,10 +43,7 @@ static bool take_by(const struct body_check *check, const json_t *value)
 
 static bool take_flag(const struct body_check *check, const json_t *value, bool *flag)
 {
-    if (!json_is_boolean(value))
-        return fail(check, REQUEST_FAULT_WRONG_TYPE, "must be true or false");
-    *flag = json_is_true(value);
-    return true;
+    return request_json_take_flag(value, check->field, flag, check->fault);
 }
 
 static bool take_ignore_key(const struct body_check *check, const json_t *value)

@@ -6,6 +6,12 @@
 /* Two more blanks indent each level. */
 #define MAYBE_TEXT "{type: [string, \"null\"]}"
 #define MAYBE_NUMBER "{type: [integer, \"null\"], format: int64}"
+/* Of the body of an action. */
+#define AUDIT_FIELDS                                                                               \
+    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the " \
+    "audit.}\n"                                                                                    \
+    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "  \
+    "with the name of the token.}\n"
 #define PAGE_AFTER                                                                                \
     "{type: [integer, \"null\"], format: int64, minimum: 1, description: By which the next page " \
     "is "                                                                                         \
@@ -291,37 +297,20 @@ static const char operate_text[] =
     "    ReasonRequest:\n"
     "      type: object\n"
     "      additionalProperties: false\n"
-    "      properties:\n"
-    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
-    "audit.}\n"
-    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with the name of the token.}\n"
-    "    CancelRequest:\n"
+    "      properties:\n" AUDIT_FIELDS "    CancelRequest:\n"
     "      type: object\n"
     "      additionalProperties: false\n"
-    "      properties:\n"
-    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
-    "audit.}\n"
-    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with the name of the token.}\n"
+    "      properties:\n" AUDIT_FIELDS
     "        force: {type: boolean, description: Also a running task.}\n"
     "    UnparkRequest:\n"
     "      type: object\n"
     "      additionalProperties: false\n"
-    "      properties:\n"
-    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
-    "audit.}\n"
-    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with the name of the token.}\n"
+    "      properties:\n" AUDIT_FIELDS
     "        skip: {type: boolean, description: Cancel a blocked task.}\n"
     "    ContentRequest:\n"
     "      type: object\n"
     "      additionalProperties: false\n"
-    "      properties:\n"
-    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
-    "audit.}\n"
-    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with the name of the token.}\n"
+    "      properties:\n" AUDIT_FIELDS
     "        options: {type: object, description: At most 65535 bytes.}\n"
     "        headers: {description: An object or a list of pairs., oneOf: [{type: object}, "
     "{type: array}]}\n"
@@ -367,11 +356,7 @@ static const char dead_request_text[] =
     "      type: object\n"
     "      additionalProperties: false\n"
     "      not: {required: [value, valueBase64]}\n"
-    "      properties:\n"
-    "        reason: {type: string, minLength: 1, maxLength: 512, description: Why; it is in the "
-    "audit.}\n"
-    "        by: {type: string, minLength: 1, maxLength: 64, description: Who; the audit has it "
-    "with the name of the token.}\n"
+    "      properties:\n" AUDIT_FIELDS
     "        value: {description: Any JSON value that is applied instead of the payload; its text "
     "is kept as it was sent.}\n"
     "        valueBase64: {type: string, contentEncoding: base64}\n"

@@ -182,6 +182,23 @@ void request_fault_place(struct request_fault *fault, bool array, size_t index, 
     request_fault_at(fault, at);
 }
 
+bool request_fault_field(struct request_fault *fault, const char *field,
+                         enum request_fault_code code, const char *words)
+{
+    request_fault_set(fault, code, "%s %s", field, words);
+    request_fault_place(fault, false, 0, field);
+    return false;
+}
+
+bool request_json_take_flag(const json_t *value, const char *field, bool *flag,
+                            struct request_fault *fault)
+{
+    if (!json_is_boolean(value))
+        return request_fault_field(fault, field, REQUEST_FAULT_WRONG_TYPE, "must be true or false");
+    *flag = json_is_true(value);
+    return true;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';

@@ -91,6 +91,15 @@ void request_json_copy_member(const char *body, size_t len, const char *name,
  * may come from a client: it is escaped by the rules of RFC 6901. */
 void request_fault_place(struct request_fault *fault, bool array, size_t index, const char *field);
 
+/* Sets code, message and place of a field of a body that is one object: "FIELD WORDS". Returns
+ * false, for the reader of the field to return. */
+bool request_fault_field(struct request_fault *fault, const char *field,
+                         enum request_fault_code code, const char *words);
+
+/* Reads true or false; else sets the fault of the field and returns false. */
+bool request_json_take_flag(const struct json_t *value, const char *field, bool *flag,
+                            struct request_fault *fault);
+
 /* Splits a JSON array into its elements, so that only one of them at a time is in memory as a tree.
  * It recognizes strings, brackets and commas only: each element is parsed afterwards, which finds
  * the errors inside it. */

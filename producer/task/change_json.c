@@ -25,9 +25,7 @@ struct body_check {
 
 static bool fail(const struct body_check *check, enum request_fault_code code, const char *words)
 {
-    request_fault_set(check->fault, code, "%s %s", check->field, words);
-    request_fault_place(check->fault, false, 0, check->field);
-    return false;
+    return request_fault_field(check->fault, check->field, code, words);
 }
 
 static bool take_reason(const struct body_check *check, const json_t *value)

@@ -22,17 +22,9 @@ struct body_check {
     struct request_fault *fault;
 };
 
-static bool refuse(struct request_fault *fault, const char *field, enum request_fault_code code,
-                   const char *words)
-{
-    request_fault_set(fault, code, "%s %s", field, words);
-    request_fault_place(fault, false, 0, field);
-    return false;
-}
-
 static bool fail(const struct body_check *check, enum request_fault_code code, const char *words)
 {
-    return refuse(check->fault, check->field, code, words);
+    return request_fault_field(check->fault, check->field, code, words);
 }
 
 bool operation_json_take_reason(const json_t *value, const char **why, struct request_fault *fault)
@@ -40,9 +32,10 @@ bool operation_json_take_reason(const json_t *value, const char **why, struct re
     const char *text = json_string_value(value);
 
     if (!text)
-        return refuse(fault, "reason", REQUEST_FAULT_WRONG_TYPE, "must be a text");
+        return request_fault_field(fault, "reason", REQUEST_FAULT_WRONG_TYPE, "must be a text");
     if (!task_json_is_text(text, OPERATION_REASON_CHARS_MAX))
-        return refuse(fault, "reason", REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 512 characters");
+        return request_fault_field(fault, "reason", REQUEST_FAULT_OUT_OF_RANGE,
+                                   "must have 1 to 512 characters");
     *why = text;
     return true;
 }
@@ -54,9 +47,10 @@ bool operation_json_take_by(const json_t *value, char by[OPERATION_BY_SIZE],
     char token[32];
 
     if (!text)
-        return refuse(fault, "by", REQUEST_FAULT_WRONG_TYPE, "must be a text");
+        return request_fault_field(fault, "by", REQUEST_FAULT_WRONG_TYPE, "must be a text");
     if (!task_json_is_text(text, OPERATION_BY_CHARS_MAX))
-        return refuse(fault, "by", REQUEST_FAULT_OUT_OF_RANGE, "must have 1 to 64 characters");
+        return request_fault_field(fault, "by", REQUEST_FAULT_OUT_OF_RANGE,
+                                   "must have 1 to 64 characters");
     snprintf(token, sizeof(token), "%s", by);
     snprintf(by, OPERATION_BY_SIZE, "%s (%s)", text, token);
     return true;
@@ -74,10 +68,7 @@ static bool take_by(const struct body_check *check, const json_t *value)
 
 static bool take_flag(const struct body_check *check, const json_t *value, bool *flag)
 {
-    if (!json_is_boolean(value))
-        return fail(check, REQUEST_FAULT_WRONG_TYPE, "must be true or false");
-    *flag = json_is_true(value);
-    return true;
+    return request_json_take_flag(value, check->field, flag, check->fault);
 }
 
 static bool take_force(const struct body_check *check, const json_t *value)
