@@ -24,17 +24,15 @@ struct claimed {
     bool kept_all; /* every row that was found is in kept, whole */
 };
 
-#define CLAIMED_COLUMNS(wide)                                                                   \
-    "t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), t.biz_no, " wide(              \
-        "t.options") ", " wide("t.params") ", t.params_type, t.attempts, "                      \
-                                           "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "          \
-                                           "t.age_from), "                                      \
-                                           "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "          \
-                                           "UTC_TIMESTAMP(3)), t.step, " wide(                  \
-                                               "t.step_result") ", TIMESTAMPDIFF(MICROSECOND, " \
-                                                                "'1970-01-01', t.next_at), "    \
-                                                                "t.handler, t.shard, "          \
-                                                                "t.traceparent, t.waited"
+#define CLAIMED_US(time) "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " time "), "
+#define CLAIMED_KEYS "t.ordering_key, t.idempotency_key, LOWER(HEX(t.task_hash)), t.biz_no, "
+#define CLAIMED_TYPE ", t.params_type, t.attempts, "
+#define CLAIMED_TIMES CLAIMED_US("t.age_from") CLAIMED_US("UTC_TIMESTAMP(3)")
+#define CLAIMED_REST CLAIMED_US("t.next_at") "t.handler, t.shard, t.traceparent, t.waited"
+/* What a handler gets of a task t. wide(COLUMN) is how a column without a bound is read. */
+#define CLAIMED_COLUMNS(wide)                                                       \
+    CLAIMED_KEYS wide("t.options") ", " wide("t.params") CLAIMED_TYPE CLAIMED_TIMES \
+        "t.step, " wide("t.step_result") ", " CLAIMED_REST
 /* Columns with more bytes are not read by the search, but when the task is claimed. */
 #define CLAIMED_FOUND_BYTES 4096
 #define CLAIMED_FOUND(column) "IF(OCTET_LENGTH(" column ") <= 4096, " column ", NULL)"
