@@ -62,7 +62,7 @@ static enum rc check_serve_gate(const struct settings *settings, bool migrate, s
 {
     enum rc rc;
 
-    if (!serve_has_votes(settings))
+    if (!settings_serve_votes(settings))
         return schema_outbox_gate(settings, migrate, err);
     rc = schema_gate(settings, migrate, err);
     return rc == RC_OK ? serve_check_lanes(settings, err) : rc;
@@ -73,7 +73,7 @@ static enum rc check_run_gate(const struct settings *settings, bool migrate, str
     enum rc rc = RC_OK;
 
     /* The other roles handle votes in any case. */
-    if (!serve_has_votes(settings))
+    if (!settings_serve_votes(settings))
         rc = schema_gate(settings, migrate, err);
     else
         rc = serve_check_relayed(settings, err);

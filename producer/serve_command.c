@@ -488,7 +488,7 @@ static enum rc serve_open(void **role, const struct role_env *env, struct err *e
     serve->handlers.settings = env->settings;
     serve->handlers.http_hosts = env->settings->retry.http_hosts;
     serve->shard_count = (size_t)env->settings->api.committers;
-    serve->has_votes = serve_has_votes(env->settings);
+    serve->has_votes = settings_serve_votes(env->settings);
     serve->lists = serve->has_votes && strcmp(env->settings->api.lists, "on") == 0;
     serve->has_dead = serve->has_votes && strcmp(env->settings->api.operate, "on") == 0;
     rc = open_parts(serve, err);
@@ -765,11 +765,6 @@ static void serve_join(void *role)
     join_threads(serve);
     api_close(serve->api);
     serve->api = NULL;
-}
-
-bool serve_has_votes(const struct settings *settings)
-{
-    return strcmp(settings->api.votes, "off") != 0;
 }
 
 enum rc serve_check_lanes(const struct settings *settings, struct err *err)

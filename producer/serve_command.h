@@ -7,9 +7,6 @@
 
 extern const struct role serve_role;
 
-/* api.votes is on: otherwise serve takes tasks only, and needs no tables for votes. */
-bool serve_has_votes(const struct settings *settings);
-
 /* Part of the gate of a command that runs serve (common/daemon/role.h). RC_REJECT: api.lane_count
  * is neither the number of lanes in the database nor the one that a change under way will set.
  * RC_RETRY: the database does not answer. */

@@ -794,3 +794,8 @@ bool setting_is_secret_property(const char *name)
     }
     return false;
 }
+
+bool settings_serve_votes(const struct settings *settings)
+{
+    return strcmp(settings->api.votes, "off") != 0;
+}

@@ -288,4 +288,7 @@ int64_t setting_number(const struct setting *setting, const void *base);
  * list of such properties. */
 bool setting_is_secret_property(const char *name);
 
+/* api.votes is not off: otherwise serve takes tasks only, and needs no tables for votes. */
+bool settings_serve_votes(const struct settings *settings);
+
 #endif

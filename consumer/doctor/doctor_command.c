@@ -339,9 +339,8 @@ static size_t compare_database(struct pass *pass, struct doctor_database *databa
 static enum schema_finding check_schema(struct pass *pass)
 {
     const struct doctor_env *env = pass->checks->env;
-    bool needs_votes =
-        list_has(VOTE_ROLES, pass->role) &&
-        (strcmp(pass->role, "serve") != 0 || strcmp(pass->settings->api.votes, "off") != 0);
+    bool needs_votes = list_has(VOTE_ROLES, pass->role) &&
+                       (strcmp(pass->role, "serve") != 0 || settings_serve_votes(pass->settings));
     role_gate gate = needs_votes ? env->full_gate : env->outbox_gate;
     size_t drifts;
     struct err err = {0};

@@ -59,7 +59,7 @@ static bool operating_is_on(const struct settings *settings)
 /* NULL: the feature is on. */
 static const char *feature_off(const struct settings *settings, enum api_feature feature)
 {
-    bool has_votes = strcmp(settings->api.votes, "off") != 0;
+    bool has_votes = settings_serve_votes(settings);
 
     if (!has_votes && (feature == API_FEATURE_VOTES || feature == API_FEATURE_LISTS ||
                        feature == API_FEATURE_DEAD))
