@@ -152,8 +152,9 @@ static bool are_counts_complete(const struct vote_engine *engine)
 }
 
 /* A deleted content may have no row of vote_count, and none is made for it: a row that was found
- * may be removed as soon as the transaction ends. One that is still there is locked behind the
- * others, which may deadlock with a writer and is repeated. */
+ * may be removed as soon as the transaction ends. A row that is still there is locked behind the
+ * others, which may deadlock with a writer and is repeated. A found row of another content would be
+ * made again, too, so it counts as wanted from now on. */
 static enum rc leave_out_deleted(struct vote_engine *engine, struct err *err)
 {
     const struct vote_store *store = engine->config.store;
@@ -162,7 +163,7 @@ static enum rc leave_out_deleted(struct vote_engine *engine, struct err *err)
     for (size_t i = 0; rc == RC_OK && i < engine->count_count; i++) {
         struct vote_count_row *count = &engine->counts[i];
 
-        count->wanted &= !count->deleted;
+        count->wanted = (count->wanted || count->found) && !count->deleted;
         count->found &= !count->deleted;
     }
     return rc;

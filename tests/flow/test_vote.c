@@ -570,6 +570,33 @@ static void a_total_that_is_removed_while_rows_are_made_does_not_come_back(void 
     assert_false(fixture->fake.tables->counts[1].old.found);
 }
 
+static void remove_all_before_the_second_begin(struct votes_db *fake)
+{
+    if (fake->calls == 0)
+        return;
+    votes_db_delete(fake, 10);
+    remove_total_before_the_second_begin(fake);
+}
+
+/* A vote that is taken back needs no row of its content, but one that was found is made again. */
+static void a_found_total_that_is_removed_while_rows_are_made_does_not_come_back(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    run(fixture, 0);
+    add(fixture, 1, 10, 0);
+    add(fixture, 1, 20, 1);
+    fixture->fake.calls = 0;
+    fixture->fake.before_begin = remove_all_before_the_second_begin;
+    run(fixture, 0);
+    assert_null(fixture->fake.before_begin);
+    expect_deleted(fixture, 0);
+    expect(fixture, 1, true, 1);
+    assert_int_equal(fixture->fake.tables->counts[0].content_id, 20);
+    assert_false(fixture->fake.tables->counts[1].old.found);
+}
+
 /* The vote was counted, and the answer says so. */
 static void a_lost_commit_before_the_deletion_is_found(void **state)
 {
@@ -689,6 +716,7 @@ int main(void)
         TEST(a_deleted_content_without_votes_gets_no_row),
         TEST(a_deletion_that_comes_while_rows_are_made_leaves_none),
         TEST(a_total_that_is_removed_while_rows_are_made_does_not_come_back),
+        TEST(a_found_total_that_is_removed_while_rows_are_made_does_not_come_back),
         TEST(a_lost_commit_before_the_deletion_is_found),
         TEST(every_call_may_fail_once_with_deleted_contents),
         TEST(random_failures_never_lose_or_double_a_vote),
