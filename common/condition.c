@@ -181,12 +181,12 @@ static bool is_waiting(struct condition *condition, int64_t *line_ms)
     return logged && condition->kind != CONDITION_CHECK && condition->kind != CONDITION_SILENT;
 }
 
-/* Whether both wait for the same: the first pair is dep= or what=. */
-static bool is_same_wait(const struct condition *one, const struct condition *other)
+/* Whether both places are of the same wait: the first pair is dep= or what=. */
+static bool is_same_wait(const char *one, const char *other)
 {
-    size_t len = strcspn(one->place, " ");
+    size_t len = strcspn(one, " ");
 
-    return len == strcspn(other->place, " ") && strncmp(one->place, other->place, len) == 0;
+    return len == strcspn(other, " ") && strncmp(one, other, len) == 0;
 }
 
 /* Counts one condition that waits for the same, and notes that a line names it at now_ms. */
@@ -219,7 +219,7 @@ static bool take_reminder(struct reminder *reminder, int64_t now_ms, bool *any)
             due = one;
     }
     for (struct condition *one = due ? first_listed : NULL; one; one = one->next)
-        if (is_waiting(one, &line_ms) && is_same_wait(one, due))
+        if (is_waiting(one, &line_ms) && is_same_wait(one->place, due->place))
             add_to_reminder(reminder, one, now_ms);
     return due != NULL;
 }
@@ -241,4 +241,31 @@ bool conditions_remind(int64_t now_ms)
                       now_ms - reminder.since_ms, reminder.others - 1);
     } while (due);
     return any;
+}
+
+/* 0: it does not fail. */
+static int64_t read_duration_ms(struct condition *condition, int64_t now_ms)
+{
+    int64_t lasts_ms = 0;
+
+    pthread_mutex_lock(&condition->lock);
+    if (condition->logged)
+        lasts_ms = now_ms > condition->since_ms ? now_ms - condition->since_ms : 1;
+    pthread_mutex_unlock(&condition->lock);
+    return lasts_ms;
+}
+
+int64_t conditions_failing_ms(const char *pair, int64_t now_ms)
+{
+    int64_t longest_ms = 0;
+
+    pthread_mutex_lock(&list_lock);
+    for (struct condition *one = first_listed; one; one = one->next) {
+        int64_t lasts_ms = is_same_wait(one->place, pair) ? read_duration_ms(one, now_ms) : 0;
+
+        if (lasts_ms > longest_ms)
+            longest_ms = lasts_ms;
+    }
+    pthread_mutex_unlock(&list_lock);
+    return longest_ms;
 }

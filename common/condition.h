@@ -82,4 +82,9 @@ void conditions_list(void);
  * condition, due or not. One thread. */
 bool conditions_remind(int64_t now_ms);
 
+/* Returns how long the listed condition has failed that began first, of those with this first pair,
+ * as "dep=mysql"; 0 when none fails. A failure lasts 1 ms at least; an assumed one does not count.
+ * Any thread. */
+int64_t conditions_failing_ms(const char *pair, int64_t now_ms);
+
 #endif

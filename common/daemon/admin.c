@@ -2,11 +2,13 @@
 #include "common/daemon/admin.h"
 
 #include "common/buf.h"
+#include "common/condition.h"
 #include "common/http/connections.h"
 #include "common/http/http.h"
 #include "common/metrics.h"
 #include "common/os.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +50,31 @@ static struct metric cpu = {
     .kind = METRIC_COUNTER,
     .help = "CPU time of the process, user and system.",
 };
+static struct metric ready = {
+    .name = "tallybox_ready",
+    .kind = METRIC_GAUGE,
+    .help = "1 while the process is ready; /readyz tells why it is not.",
+};
+
+/* The first pairs of the conditions; a destination of tasks has metrics of its own. */
+static struct {
+    const char *pair;
+    struct metric metric;
+} dependencies[] = {
+#define DEPENDENCY(dep)                                                               \
+    {                                                                                 \
+        .pair = "dep=" dep,                                                           \
+        .metric = {.name = "tallybox_dependency_down_seconds",                        \
+                   .kind = METRIC_GAUGE,                                              \
+                   .help = "How long a server that the process needs has failed, as " \
+                           "dependency_down in its log says; 0: it works.",           \
+                   .labels = "dep=\"" dep "\""},                                      \
+    }
+    DEPENDENCY("mysql"),
+    DEPENDENCY("sink"),
+    DEPENDENCY("kafka"),
+};
+#define DEPENDENCIES (sizeof(dependencies) / sizeof(dependencies[0]))
 
 void admin_metrics_register(void)
 {
@@ -55,6 +82,9 @@ void admin_metrics_register(void)
     metrics_register(&start_time);
     metrics_register(&resident);
     metrics_register(&cpu);
+    metrics_register(&ready);
+    for (size_t i = 0; i < DEPENDENCIES; i++)
+        metrics_register(&dependencies[i].metric);
     http_connections_metrics_register();
 }
 
@@ -82,10 +112,25 @@ static void answer_ready(struct admin *admin, struct http_request *request, stru
     answer_text(request, health.ready ? 200 : 503, TEXT_PLAIN, page);
 }
 
-static void answer_metrics(struct http_request *request, struct buf *page)
+static bool is_ready(struct admin *admin)
 {
+    struct buf lines = {0};
+    struct health health = {.out = &lines, .ready = true};
+
+    readiness_ask(admin->readiness, &health);
+    buf_done(&lines);
+    return health.ready;
+}
+
+static void answer_metrics(struct admin *admin, struct http_request *request, struct buf *page)
+{
+    int64_t now_ms = os_now_ms();
+
     metric_set(&resident, (int64_t)os_rss_bytes());
     metric_set(&cpu, (int64_t)(os_cpu_us() / 1000));
+    metric_set(&ready, is_ready(admin));
+    for (size_t i = 0; i < DEPENDENCIES; i++)
+        metric_set(&dependencies[i].metric, conditions_failing_ms(dependencies[i].pair, now_ms));
     metrics_render(page);
     answer_text(request, 200, TEXT_METRICS, page);
 }
@@ -123,7 +168,7 @@ static void on_request(void *ctx, struct http_request *request)
     } else if (strcmp(path, "/readyz") == 0) {
         answer_ready(admin, request, &page);
     } else if (strcmp(path, "/metrics") == 0) {
-        answer_metrics(request, &page);
+        answer_metrics(admin, request, &page);
     } else if (strcmp(path, "/") == 0) {
         answer_index(admin, request, &page);
     } else {

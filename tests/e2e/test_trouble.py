@@ -174,6 +174,16 @@ class Silence(EdgeCase):
         suite.wait_for(f"{metric} of {role.name} to grow",
                        lambda: role.metric(metric) > first + 1)
 
+    def is_down(self, role, dep):
+        """The metrics show how long the server has failed, and that the process is not ready."""
+        self.grows(role, f'tallybox_dependency_down_seconds{{dep="{dep}"}}')
+        self.assertEqual(role.metric("tallybox_ready"), 0, role.name)
+
+    def wait_up_again(self, role):
+        suite.wait_for(f"no dependency of {role.name} to fail",
+                       lambda: role.metric("tallybox_dependency_down_seconds") == 0
+                       and role.metric("tallybox_ready") == 1)
+
     def test_a_database_that_comes_and_goes(self):
         marks = {role: len(role.log_text()) for role in self.all()}
         suite.kafka()
@@ -189,6 +199,9 @@ class Silence(EdgeCase):
         for role in self.all():
             self.wait_said(role, "event=not_ready", marks[role])
             self.assertEqual(role.admin("/readyz").status, 503, role.name)
+        for role, dep in ((self.serve, "mysql"), (self.relay, "mysql"), (self.consume, "sink"),
+                          (self.rollup, "sink")):
+            self.is_down(role, dep)
         self.grows(self.consume, "tallybox_consumer_oldest_age_seconds")
         self.edge.well()
         for role in self.all():
@@ -205,6 +218,8 @@ class Silence(EdgeCase):
             suite.wait_for(f"{place}to recover", lambda role=role, place=place: logs.recovered(
                 role.log_text()[marks[role]:], place))
             self.assertRegex(role.log_text(), f"event=dependency_up {place}.*after_ms=[0-9]")
+        for role in self.all():
+            self.wait_up_again(role)
 
     def test_a_kafka_that_is_away(self):
         self.serve.vote((2, 1, 1))
@@ -216,6 +231,7 @@ class Silence(EdgeCase):
         self.grows(self.relay, "tallybox_outbox_oldest_age_seconds")
         for role in (self.relay, self.consume):
             self.wait_said(role, "event=not_ready", marks[role])
+            self.is_down(role, "kafka")
         self.serve.wait_ready()
         self.rollup.wait_ready()
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
@@ -228,6 +244,8 @@ class Silence(EdgeCase):
         self.wait_said(self.consume, "event=dependency_up dep=kafka role=consume",
                        marks[self.consume])
         self.wait_said(self.relay, "event=dependency_up dep=kafka role=relay", marks[self.relay])
+        for role in self.all():
+            self.wait_up_again(role)
 
 
 class Group(EdgeCase):

@@ -93,6 +93,33 @@ static void metrics_of_the_process_are_served(void **state)
     assert_int_equal(child_end(&child), EXIT_DONE);
 }
 
+/* Reads the number after this text of the last answer; -1 without the text. */
+static double answer_number(const char *text)
+{
+    const char *at = strstr(child_answer(), text);
+
+    return at ? strtod(at + strlen(text), NULL) : -1;
+}
+
+static void metrics_show_readiness_and_failing_dependencies(void **state)
+{
+    struct child child;
+
+    (void)state;
+    behaviour.waits = true; /* for Kafka, since a minute ago */
+    child_works(&child, NULL);
+    assert_int_equal(child_ask(&child, "GET", "/metrics"), 200);
+    assert_true(answer_number("\ntallybox_ready ") == 1);
+    assert_true(answer_number("\ntallybox_dependency_down_seconds{dep=\"mysql\"} ") == 0);
+    assert_true(answer_number("\ntallybox_dependency_down_seconds{dep=\"sink\"} ") == 0);
+    assert_true(answer_number("\ntallybox_dependency_down_seconds{dep=\"kafka\"} ") >= 60);
+    atomic_store(&shared->sick, true);
+    assert_int_equal(child_ask(&child, "GET", "/metrics"), 200);
+    assert_true(answer_number("\ntallybox_ready ") == 0);
+    kill(child.pid, SIGTERM);
+    assert_int_equal(child_end(&child), EXIT_DONE);
+}
+
 static void other_pages_and_methods_are_refused(void **state)
 {
     struct child child;
@@ -210,6 +237,7 @@ int main(void)
         cmocka_unit_test_setup(readiness_names_every_dependency_on_a_line, daemon_setup),
         cmocka_unit_test_setup(readiness_ends_with_the_stop, daemon_setup),
         cmocka_unit_test_setup(metrics_of_the_process_are_served, daemon_setup),
+        cmocka_unit_test_setup(metrics_show_readiness_and_failing_dependencies, daemon_setup),
         cmocka_unit_test_setup(other_pages_and_methods_are_refused, daemon_setup),
         cmocka_unit_test_setup(a_port_in_use_is_named, daemon_setup),
         cmocka_unit_test_setup(a_wrong_setting_of_the_pages_is_named_itself, daemon_setup),

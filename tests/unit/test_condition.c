@@ -244,6 +244,37 @@ static void what_is_waited_for_is_named_once_a_minute(void **state)
     assert_string_equal(remind(999000), "|");
 }
 
+static void the_longest_failure_of_a_dependency_is_told(void **state)
+{
+    enum { READ, DELETE, ASSUMED, OTHER, COUNT };
+    static const char *const places[COUNT] = {"dep=mysql role=relay reason=cannot_read",
+                                              "dep=mysql role=relay reason=cannot_delete",
+                                              "dep=mysql role=consume", "dep=mysqlx role=relay"};
+    struct condition all[COUNT];
+
+    (void)state;
+    conditions_list();
+    for (size_t i = 0; i < COUNT; i++)
+        condition_init(&all[i], CONDITION_DEPENDENCY, "%s", places[i]);
+    condition_assume_failing(&all[ASSUMED], "no answer yet");
+    fail_quietly(&all[OTHER], 500, "refused");
+    assert_int_equal(conditions_failing_ms("dep=mysql", 5000), 0);
+    fail_quietly(&all[DELETE], 3000, "refused");
+    assert_int_equal(conditions_failing_ms("dep=mysql", 3000), 1);
+    fail_quietly(&all[READ], 1000, "refused");
+    fail_quietly(&all[READ], 4000, "refused");
+    assert_int_equal(conditions_failing_ms("dep=mysql", 5000), 4000);
+    assert_int_equal(conditions_failing_ms("dep=kafka", 5000), 0);
+    fail_quietly(&all[READ], 6000, "");
+    assert_int_equal(conditions_failing_ms("dep=mysql", 6000), 3000);
+    fail_quietly(&all[DELETE], 6000, "");
+    assert_int_equal(conditions_failing_ms("dep=mysql", 6000), 0);
+    assert_int_equal(conditions_failing_ms("dep=mysqlx", 6000), 5500);
+    for (size_t i = 0; i < COUNT; i++)
+        condition_done(&all[i]);
+    assert_int_equal(conditions_failing_ms("dep=mysqlx", 6000), 0);
+}
+
 static void a_text_is_new_again_after_a_while(void **state)
 {
     struct reasons reasons = {0};
@@ -290,6 +321,7 @@ int main(void)
         LOGGED(a_state_that_was_assumed_is_read_but_not_logged),
         LOGGED(each_kind_has_its_pair_of_events),
         LOGGED(what_is_waited_for_is_named_once_a_minute),
+        LOGGED(the_longest_failure_of_a_dependency_is_told),
         cmocka_unit_test(a_text_is_new_again_after_a_while),
         cmocka_unit_test(the_oldest_text_is_forgotten_first),
         cmocka_unit_test(a_zeroed_condition_can_be_released),
