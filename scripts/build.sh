@@ -87,7 +87,7 @@ fetch_help() {
 ./dev fetch
 
 Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
-Kafka, the scripts of Galera, schemathesis, promtool, what the pages of docs/ use), so that everything later works without the network.
+Kafka, the scripts of Galera, schemathesis, Prometheus, what the pages of docs/ use), so that everything later works without the network.
 END
 }
 
@@ -99,7 +99,7 @@ fetch_main() {
     kafka_home >/dev/null || fail "no Kafka: see above"
     galera_scripts >/dev/null || fail "no Galera: see above"
     schemathesis_packages >/dev/null || fail "no schemathesis: see above"
-    promtool_program >/dev/null || fail "no promtool: see above"
+    prometheus_programs >/dev/null || fail "no Prometheus: see above"
     languages_parts >/dev/null || fail "no clients for the programs of docs/: see above"
 }
 

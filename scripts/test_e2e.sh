@@ -110,14 +110,14 @@ e2e_languages() {
     E2E_WITHOUT+=' languages'
 }
 
-# The judge of docs/alerts.yml.
-e2e_promtool() {
-    if TALLYBOX_PROMTOOL=$(promtool_program); then
-        export TALLYBOX_PROMTOOL
+# Runs the rules of docs/alerts.yml.
+e2e_prometheus() {
+    if TALLYBOX_PROMETHEUS=$(prometheus_programs); then
+        export TALLYBOX_PROMETHEUS
         return
     fi
-    test_missing "$E2E_TIER of docs/alerts.yml: promtool cannot be fetched (see above)"
-    E2E_WITHOUT+=' promtool'
+    test_missing "$E2E_TIER of docs/alerts.yml: Prometheus cannot be fetched (see above)"
+    E2E_WITHOUT+=' prometheus'
 }
 
 # The programs of the bench, which is tried, too, among the long classes.
@@ -141,7 +141,7 @@ e2e_all() {
         e2e_galera
         e2e_schemathesis
         e2e_languages
-        e2e_promtool
+        e2e_prometheus
     fi
     if [[ -n $TEST_PROGRAM ]]; then
         programs=("mariadb=$TEST_PROGRAM")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the documents show works as it is printed: the programs of docs/python.md and its
-neighbours, in five languages with the clients that their teams use, the commands of README and
-RETRY, and the rules of docs/alerts.yml. scripts/page_files.py takes files and commands from the
-pages."""
+neighbours, in five languages with the clients that their teams use, and the commands of README and
+RETRY. scripts/page_files.py takes files and commands from the pages."""
 
 import collections
 import concurrent.futures
@@ -23,7 +22,6 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "scripts")]
 import accounts  # noqa: E402
-import alerts_table  # noqa: E402
 import suite  # noqa: E402
 import installation  # noqa: E402
 import page_files  # noqa: E402
@@ -586,71 +584,6 @@ class Examples(suite.Case):
             self.compare(answer, self.shell(command, TOKEN=token))
         self.assertEqual(self.stack.sql("SELECT handler, biz_no FROM retry_task WHERE "
                                         "idempotency_key IS NULL"), [("http", "816")])
-
-
-class Alerts(unittest.TestCase):
-    """The rules of docs/alerts.yml use what the program has, and OPERATIONS has their table."""
-
-    any_database = True
-
-    @classmethod
-    def setUpClass(cls):
-        cls.rules = alerts_table.read(page("docs/alerts.yml"))
-        done = subprocess.run([suite.BINARY, "metrics"], capture_output=True, text=True, timeout=60,
-                              check=True, env=suite.clean_environment())
-        cls.series = collections.defaultdict(list)  # metric: the labels of each of its series
-        for key in suite.parse_metrics(done.stdout):
-            name, _, labels = key.partition("{")
-            cls.series[name].append(dict(re.findall(r'(\w+)="([^"]*)"', labels)))
-
-    def test_each_metric_and_label_of_a_rule_is_one_of_the_program(self):
-        self.assertGreater(len(self.rules), 20)
-        for rule in self.rules:
-            with self.subTest(alert=rule["alert"]):
-                found = re.findall(r"\b(tallybox_\w+)(?:\{([^}]*)\})?", rule["expr"])
-                self.assertEqual(len(found), 1)
-                name, selector = found[0]
-                self.assertIn(name, self.series)
-                for label, values in re.findall(r'(\w+)=~?"([^"]*)"', selector):
-                    self.assertLessEqual(set(values.split("|")),
-                                         {one.get(label) for one in self.series[name]})
-                used = re.findall(r"by \(([^)]*)\)", rule["expr"])
-                used += re.findall(r"\$labels\.(\w+)", rule["summary"] + rule["action"])
-                labels = {label for words in used for label in words.split(", ")}
-                self.assertLessEqual(labels - {"job"}, set(self.series[name][0]))
-
-    def test_each_rule_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent(self):
-        cases = {case.split("\n", 1)[0]: case for case in
-                 page("tests/data/alerts_test.yml").split("\n    name: ")[1:]}
-        silent = set(re.findall(r"series: '(\w+)", cases["silent"]))
-        self.assertIn("exp_samples: []}", cases["silent"])
-        fired = set(re.findall(r'alertname="(\w+)"', "".join(cases.values())))
-        self.assertEqual(fired, {rule["alert"] for rule in self.rules})
-        self.assertEqual(silent, {re.search(r"tallybox_\w+", rule["expr"])[0]
-                                  for rule in self.rules})
-
-    def test_the_table_of_operations_has_the_rules(self):
-        table = "\n".join(alerts_table.table(self.rules))
-        self.assertIn(f"<!-- alerts: made by scripts/alerts_table.py -->\n{table}\n<!--",
-                      page("OPERATIONS.md"), "run scripts/reference")
-
-
-class Promtool(unittest.TestCase):
-    """The rules in the eyes of Prometheus."""
-
-    any_database = True
-    needs = "promtool"
-
-    def promtool(self, *words):
-        done = subprocess.run([os.environ["TALLYBOX_PROMTOOL"], *map(str, words)],
-                              capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-
-    def test_the_rules_are_valid(self):
-        self.promtool("check", "rules", suite.ROOT / "docs/alerts.yml")
-
-    def test_the_rules_fire_when_they_should_and_only_then(self):
-        self.promtool("test", "rules", suite.ROOT / "tests/data/alerts_test.yml")
 
 
 if __name__ == "__main__":
