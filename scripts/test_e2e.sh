@@ -110,13 +110,13 @@ e2e_languages() {
     E2E_WITHOUT+=' languages'
 }
 
-# Runs the rules of docs/alerts.yml.
+# Runs the queries of docs/alerts.yml and of the dashboard.
 e2e_prometheus() {
     if TALLYBOX_PROMETHEUS=$(prometheus_programs); then
         export TALLYBOX_PROMETHEUS
         return
     fi
-    test_missing "$E2E_TIER of docs/alerts.yml: Prometheus cannot be fetched (see above)"
+    test_missing "$E2E_TIER of alerts and dashboard: Prometheus cannot be fetched (see above)"
     E2E_WITHOUT+=' prometheus'
 }
 
