@@ -87,7 +87,7 @@ fetch_help() {
 ./dev fetch
 
 Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
-Kafka, the scripts of Galera, schemathesis, Prometheus, what the pages of docs/ use), so that everything later works without the network.
+Kafka, the scripts of Galera, schemathesis, Prometheus, kubectl, what the pages of docs/ use), so that everything later works without the network.
 END
 }
 
@@ -100,6 +100,7 @@ fetch_main() {
     galera_scripts >/dev/null || fail "no Galera: see above"
     schemathesis_packages >/dev/null || fail "no schemathesis: see above"
     prometheus_programs >/dev/null || fail "no Prometheus: see above"
+    kubernetes_tools >/dev/null || fail "no kubectl: see above"
     languages_parts >/dev/null || fail "no clients for the programs of docs/: see above"
 }
 

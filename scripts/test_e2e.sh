@@ -120,6 +120,17 @@ e2e_prometheus() {
     E2E_WITHOUT+=' prometheus'
 }
 
+# What makes and judges the objects of docker/kubernetes.
+e2e_kubernetes() {
+    packages_need pip
+    if TALLYBOX_KUBERNETES=$(kubernetes_tools); then
+        export TALLYBOX_KUBERNETES
+        return
+    fi
+    test_missing "$E2E_TIER of docker/kubernetes: kubectl or its schemas cannot be fetched (see above)"
+    E2E_WITHOUT+=' kubernetes'
+}
+
 # The programs of the bench, which is tried, too, among the long classes.
 e2e_bench() {
     packages_need bench
@@ -142,6 +153,7 @@ e2e_all() {
         e2e_schemathesis
         e2e_languages
         e2e_prometheus
+        e2e_kubernetes
     fi
     if [[ -n $TEST_PROGRAM ]]; then
         programs=("mariadb=$TEST_PROGRAM")
