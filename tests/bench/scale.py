@@ -4,8 +4,8 @@
 scale.py [--rows FILE] [NAME...]
 
 NAME is one of coefficients, model, limits, spread, growth and lanes; without one all are printed.
---rows takes the rows of another machine, as `./dev bench --table` prints them. A row that is missing
-is an error: no table has a number without a measurement behind it."""
+--rows takes the rows of another machine, as `./dev bench --table` prints them. A row that is
+missing is an error: no table has a number without a measurement behind it."""
 
 import argparse
 import math
@@ -233,7 +233,7 @@ def coefficients(models):
     """What each number of the page stands on."""
     def of(what, case, value, end=""):
         case = case(models[0]) if callable(case) else case
-        return line(what, f"*{models[0].rows.name(case)}*{end}", *(value(model) for model in models))
+        return line(what, f"*{models[0].rows.name(case)}*{end}", *map(value, models))
 
     yield from head("coefficient", "row of docs/performance.md",
                     *(model.rows.database for model in models))
@@ -245,7 +245,8 @@ def coefficients(models):
              lambda m: m.rows.row("consume_uniform")["ratio"].split("; ")[0], ", ratio")
     yield of("records that one broker takes from one producer", "relay",
              lambda m: rate_text(m.broker), ", compared with")
-    yield of("votes through all roles, on one machine", "pipeline", lambda m: rate_text(m.all_roles))
+    yield of("votes through all roles, on one machine", "pipeline",
+             lambda m: rate_text(m.all_roles))
     yield of("remarks that a roll-up updates", "rollup_1",
              lambda m: rate_text(m.rows.rate("rollup_1")))
     yield of("CPU of `serve` for a vote", lambda m: m.serve,
@@ -333,7 +334,8 @@ def growth_column(model, factor):
         f"their memory, at {LIMIT_MIB} MiB each": f"{total * LIMIT_MIB / 1024:.1f} GiB",
         "database connections of an idle installation": connections,
         "largest possible share of one content": f"{min(1, BUSY * model.one_content / rate):.1%}",
-        "into Kafka, all replicas, before compression": f"{rate * record * REPLICAS / 1e6:,.0f} MB/s",
+        "into Kafka, all replicas, before compression":
+            f"{rate * record * REPLICAS / 1e6:,.0f} MB/s",
         "`vote_document` grows by": f"{rate * DAY_S * log_bytes / 1e12:,.2f} TB a day",
         "the same, of one installation": f"{each * DAY_S * log_bytes / 1e9:,.0f} GB a day",
         "remarks that an hourly roll-up can update, each installation": f"{roll_up / 1e6:,.0f} M",

@@ -21,6 +21,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
 import installation  # noqa: E402
+import test_memory  # noqa: E402
 from installation import block, page  # noqa: E402
 
 FOLDER = "docker/kubernetes"
@@ -30,6 +31,7 @@ VERSIONS = ("1.30.0", "1.37.0")
 PASSWORD = "a password of {}"
 TOKEN = "0123456789abcdef0123456789abcdef"
 MIB = 1 << 20
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
 
 
 def part():
@@ -82,7 +84,7 @@ def roles():
 
 def pod_of(item):
     """The template of a workload, or None."""
-    return item["spec"]["template"] if item["kind"] in ("Deployment", "StatefulSet", "Job") else None
+    return item["spec"]["template"] if item["kind"] in WORKLOADS else None
 
 
 def memory_of(text):
@@ -115,8 +117,8 @@ class Objects:
 
 
 class Container:
-    """The one container of a workload as a process of this machine: its files are under a folder, and
-    their places in arguments, variables and settings are moved there."""
+    """The one container of a workload as a process of this machine: its files are under a folder,
+    and their places in arguments, variables and settings are moved there."""
 
     def __init__(self, objects, workload, folder):
         self.objects = objects
@@ -226,12 +228,13 @@ class Schemas(Case):
     seconds = 15
 
     def validate(self, items, version):
-        """The exit code, and what the validator prints: a kind that it does not know is a warning."""
+        """The exit code, and what the validator prints: an unknown kind is a warning."""
         path = self.work / "objects.yaml"
         path.write_text(yaml().safe_dump_all(items))
         done = subprocess.run(
-            [sys.executable, "-m", "kubernetes_validate", "--strict", "--kubernetes-version", version,
-             str(path)], capture_output=True, text=True, timeout=300, check=False, cwd=self.work,
+            [sys.executable, "-m", "kubernetes_validate", "--strict", "--kubernetes-version",
+             version, str(path)],
+            capture_output=True, text=True, timeout=300, check=False, cwd=self.work,
             env=suite.clean_environment(PYTHONPATH=str(part() / "packages"),
                                         PYTHONDONTWRITEBYTECODE="1"))
         return done.returncode, done.stdout + done.stderr
@@ -251,11 +254,12 @@ class Schemas(Case):
     def test_a_wrong_field_is_refused(self):
         for kind, name, old, new in (
                 ("Deployment", "relay", '"readinessProbe"', '"readyProbe"'),
-                ("HorizontalPodAutoscaler", "consume", '"maxReplicas": 12', '"maxReplicas": "many"'),
+                ("HorizontalPodAutoscaler", "consume", '"maxReplicas": 12', '"maxReplicas": "x"'),
                 ("NetworkPolicy", "to-mysql", '"podSelector"', '"podsSelector"')):
             text = json.dumps(self.objects.one(kind, name))
             self.assertIn(old, text)
-            self.assertNotEqual(self.validate([json.loads(text.replace(old, new))], VERSIONS[-1])[0], 0)
+            wrong = json.loads(text.replace(old, new))
+            self.assertNotEqual(self.validate([wrong], VERSIONS[-1])[0], 0)
 
     def test_the_page_names_the_oldest_version(self):
         self.assertIn(f"Kubernetes {VERSIONS[0].removesuffix('.0')} or newer",
@@ -323,8 +327,9 @@ class Roles(Case):
         text = page(f"{FOLDER}/README.md")
         limit = int(re.search(r"a limit of (\d+) MiB", text)[1]) * MIB
         for container in self.each():
-            self.assertEqual(memory_of(container.spec["resources"]["limits"]["memory"]), limit)
-            self.assertLessEqual(memory_of(container.spec["resources"]["requests"]["memory"]), limit)
+            resources = container.spec["resources"]
+            self.assertEqual(memory_of(resources["limits"]["memory"]), limit)
+            self.assertLessEqual(memory_of(resources["requests"]["memory"]), limit)
         base, times = map(float, re.search(r"Plan for (\d+) MiB and ([\d.]+) times",
                                            page("docs/sizing.md")).groups())
         serve = self.containers["serve"].settings()
@@ -333,9 +338,17 @@ class Roles(Case):
         bound += serve["api.connections_max"] * serve["api.body_bytes_max"]
         self.assertIn(f": {bound / MIB:.0f} MiB |", text)
         self.assertLess(bound, limit)
+        # tests/e2e/test_memory.py measures relay and consume with these settings.
+        tasks = self.containers["retry"].settings()["retry.in_flight_max"]
+        rest = re.search(r"\| `retry` \| (\d+) MiB, .* = (\d+) tasks: (\d+) MiB .* (\d+) KiB each",
+                         text)
+        self.assertEqual([int(rest[2]), int(rest[3]) * MIB], [tasks, limit])
+        self.assertLess(int(rest[1]) * MIB + tasks * int(rest[4]) * 1024, limit)
         memory = self.containers["consume"].settings()["consumer.memory_max"]
         self.assertIn(f"`consumer.memory_max`: {memory // MIB} MiB", text)
-        self.assertLess(memory, limit - 32 * MIB)
+        self.assertEqual(memory // MIB + 2, test_memory.LIMIT_MIB)
+        self.assertEqual(text.count(f" {test_memory.LIMIT_MIB} MiB"), 2)
+        self.assertLess(test_memory.LIMIT_MIB * MIB, limit)
 
     def test_a_consumer_is_a_static_member_under_the_name_of_its_pod(self):
         self.assertEqual(self.containers["consume"].settings()["kafka.consumer.group.instance.id"],
@@ -584,9 +597,10 @@ class Scraping(Case):
         self.assertEqual(where, {"role": "pod", "namespaces": {"names": sorted(namespaces)}})
         for container in self.each_role():
             found = []
+            of_pod = pod_of(container.workload)["metadata"]["labels"]
             for port in container.spec["ports"]:
                 labels = {f"__meta_kubernetes_pod_label_{re.sub(r'[^a-zA-Z0-9_]', '_', key)}": value
-                          for key, value in pod_of(container.workload)["metadata"]["labels"].items()}
+                          for key, value in of_pod.items()}
                 labels["__meta_kubernetes_pod_container_port_name"] = port["name"]
                 if all(re.fullmatch(rule["regex"], labels.get(rule["source_labels"][0], ""))
                        for rule in job["relabel_configs"] if rule.get("action") == "keep"):
@@ -688,6 +702,16 @@ class Played(installation.Installation):
             {"voterId": 1, "contentId": 2, "voting": 1}).encode(),
             {"Content-Type": "application/json", "Authorization": f"Bearer {token}", "Host": host})
 
+    def check_memory(self, containers):
+        """What the page tells of the roles that have no other bound."""
+        base = {role: int(mib) for names, mib in re.findall(
+            r"^\| ((?:`\w+`(?:, )?)+) \| (\d+) MiB", page(f"{FOLDER}/README.md"), re.M)
+                for role in re.findall(r"\w+", names)}
+        self.assertLessEqual({"retry", "rollup", "housekeep"}, set(base))
+        for role, process in self.running.items():
+            limit = memory_of(containers[role].spec["resources"]["limits"]["memory"]) / MIB
+            self.assertLess(suite.peak_rss_mib(process.pid), base.get(role, limit), role)
+
     def test_from_the_page_to_a_vote_in_the_log(self):
         self.play_page()
         objects = Objects(kustomize(self.overlay))
@@ -706,6 +730,7 @@ class Played(installation.Installation):
         suite.wait_for("the vote to be in the log", lambda: self.sql(
             "SELECT COUNT(*) FROM tallybox.vote_document") == [(1,)], 120)
         self.assertNotIn("password_file_open", self.logs())
+        self.check_memory(containers)
         for role in ports:
             self.stop(role)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/scale.md has the tables that tests/bench/scale.py computes, and they follow the measurements:
-other rows give other tables, and a row that is missing gives none."""
+"""docs/scale.md has the tables that tests/bench/scale.py computes, and they follow the
+measurements: other rows give other tables, and a row that is missing gives none."""
 
 import json
 import pathlib
@@ -20,11 +20,11 @@ import table  # noqa: E402
 SCRIPT = suite.ROOT / "tests/bench/scale.py"
 # Of a machine that is no real one: a thousand rows a second where nothing else is said.
 MACHINE = {"case": "machine", "database": "MariaDB 10.11", "kafka": "4.1", "librdkafka": "2.14",
-           "date": "2026-11-22", "cores": 2, "memory_gib": 4, "kernel": "Linux", "runs": 1, "scale": 100,
-           "command": "./dev bench"}
-CASES = ("relay", "relay_2_lanes", "relay_4_lanes", "serve_16", "serve_64", "serve_256", "serve_64_hot",
-         "serve_64_arrays", "consume_uniform", "pipeline", "rollup_1", "latency_kafka_10000",
-         "latency_log_10000")
+           "date": "2026-11-22", "cores": 2, "memory_gib": 4, "kernel": "Linux", "runs": 1,
+           "scale": 100, "command": "./dev bench"}
+CASES = ("relay", "relay_2_lanes", "relay_4_lanes", "serve_16", "serve_64", "serve_256",
+         "serve_64_hot", "serve_64_arrays", "consume_uniform", "pipeline", "rollup_1",
+         "latency_kafka_10000", "latency_log_10000")
 
 
 def rows_of(**rates):
@@ -120,8 +120,8 @@ class Rows(unittest.TestCase):
 
     def test_sizes_are_read_from_the_page(self):
         sizing = scale.Sizing(page("docs/sizing.md"))
-        cell = re.search(r"^\| `vote_count`, `vote_tally` \| (\d+) and (\d+) MB", page("docs/sizing.md"),
-                         re.M)
+        cell = re.search(r"^\| `vote_count`, `vote_tally` \| (\d+) and (\d+) MB",
+                         page("docs/sizing.md"), re.M)
         self.assertEqual([sizing.row_bytes("vote_count"), sizing.row_bytes("vote_tally")],
                          [int(cell[1]), int(cell[2])])
         self.assertRaises(scale.Missing, sizing.row_bytes, "vote_nothing")
@@ -133,7 +133,8 @@ class Model(unittest.TestCase):
     any_database = True
 
     def test_work_in_turns_adds_up_and_is_corrected_by_the_measured_whole(self):
-        model = model_of(serve_64=3000, serve_256=6000, relay=3000, consume_uniform=3000, pipeline=500)
+        model = model_of(serve_64=3000, serve_256=6000, relay=3000, consume_uniform=3000,
+                         pipeline=500)
         self.assertAlmostEqual(model.stages, 1000)
         self.assertAlmostEqual(model.trust, 0.5)
         self.assertAlmostEqual(model.writers, 0.5 * 2000)
@@ -141,17 +142,20 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(model.installation, 0.5 * 2000)
 
     def test_a_slow_log_bounds_an_installation(self):
-        model = model_of(serve_64=9000, serve_256=9000, relay=9000, consume_uniform=100, pipeline=100)
+        model = model_of(serve_64=9000, serve_256=9000, relay=9000, consume_uniform=100,
+                         pipeline=100)
         self.assertEqual(model.installation, 100)
 
     def test_a_faster_database_needs_fewer_installations(self):
         # The server of [mysql] takes 750 votes a second, of which 70 % are planned.
-        model = model_of(serve_64=3000, serve_256=3000, relay=3000, consume_uniform=3000, pipeline=500)
+        model = model_of(serve_64=3000, serve_256=3000, relay=3000, consume_uniform=3000,
+                         pipeline=500)
         self.assertAlmostEqual(model.writers, 750)
         self.assertEqual([scale.installations(model, factor) for factor in (1, 100)], [1, 96])
-        self.assertEqual(scale.growth_column(model, 100)["database servers, for `[mysql]` and `[sink]`"],
-                         192)
-        fast = model_of(serve_64=3000, serve_256=6000, relay=3000, consume_uniform=3000, pipeline=500)
+        self.assertEqual(scale.growth_column(model, 100)[
+            "database servers, for `[mysql]` and `[sink]`"], 192)
+        fast = model_of(serve_64=3000, serve_256=6000, relay=3000, consume_uniform=3000,
+                        pipeline=500)
         self.assertAlmostEqual(fast.writers, 1000)
         self.assertEqual(scale.installations(fast, 100), 72)
 
@@ -169,10 +173,10 @@ class Model(unittest.TestCase):
 
     def test_murmur2_is_that_of_kafka(self):
         # org.apache.kafka.common.utils.UtilsTest
-        for text, expect in ((b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string",
-                             -985981536), (b"a-little-bit-longer-string", -1486304829),
-                             (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-                             (b"abc", 479470107)):
+        for text, expect in ((b"21", -973932308), (b"foobar", -790332482), (b"abc", 479470107),
+                             (b"a-little-bit-long-string", -985981536),
+                             (b"a-little-bit-longer-string", -1486304829),
+                             (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971)):
             self.assertEqual(scale.murmur2(text), expect & 0xffffffff, text)
 
     def test_a_hot_content_makes_its_part_the_busiest(self):
