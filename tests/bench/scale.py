@@ -3,7 +3,7 @@
 """The tables of docs/scale.md, computed from rows of docs/performance.md and docs/sizing.md:
 scale.py [--rows FILE] [NAME...]
 
-NAME is one of coefficients, model, limits, spread, growth and lanes; without one all are printed.
+NAME is one of TABLES below; without one all are printed.
 --rows takes the rows of another machine, as `./dev bench --table` prints them. A row that is
 missing is an error: no table has a number without a measurement behind it."""
 
@@ -22,6 +22,8 @@ BUSY = 0.7           # what is planned for a resource, of the rate that was meas
 REPLICAS = 3         # of each partition in Kafka
 PARTITIONS = 12      # of the topic of an installation: the default of relay.topic_partitions
 BATCH = 1000         # votes in a transaction: the default of api.batch_votes_max
+APPLIED_BATCH = 5000  # records in a transaction: the default of consumer.batch_rows_max
+DELAYS_MS = (0, 1, 5, 20)  # of a COMMIT
 FACTORS = (1, 3, 10, 30, 100)
 LIMIT_MIB = 128      # of a container of docker/kubernetes
 HOUR_S, DAY_S = 3600, 86400
@@ -166,9 +168,13 @@ class Model:
         """[mysql] and [sink] on one server."""
         return self.trust * self.in_turns(self.committed, self.published, self.applied)
 
-    def hot_content(self, batch):
+    def hot_content(self, batch, delay_s=0):
         """One content whose votes come in transactions of so many: they wait for its row."""
-        return batch / (self.fixed_s + batch * self.vote_s)
+        return batch / (self.fixed_s + delay_s + batch * self.vote_s)
+
+    def one_consumer(self, batch, delay_s):
+        """A consumer whose COMMITs take longer than those of the bench."""
+        return batch / (batch / self.applied + delay_s)
 
     def processes(self, role, rate):
         """Instances of a role for the rate of one installation."""
@@ -336,6 +342,8 @@ def growth_column(model, factor):
         "largest possible share of one content": f"{min(1, BUSY * model.one_content / rate):.1%}",
         "into Kafka, all replicas, before compression":
             f"{rate * record * REPLICAS / 1e6:,.0f} MB/s",
+        "`vote_state` grows by at most":
+            f"{rate * DAY_S * sizing.row_bytes('vote_state') / 1e12:,.2f} TB a day",
         "`vote_document` grows by": f"{rate * DAY_S * log_bytes / 1e12:,.2f} TB a day",
         "the same, of one installation": f"{each * DAY_S * log_bytes / 1e9:,.0f} GB a day",
         "remarks that an hourly roll-up can update, each installation": f"{roll_up / 1e6:,.0f} M",
@@ -374,6 +382,37 @@ def spread(models):
                *(f"{model.one_content / largest / model.all_roles:.0f}" for model in models))
 
 
+def writes(models):
+    """What a vote writes."""
+    sizing = models[0].sizing
+    yield from head("for each vote", "on the server of `[mysql]`", "on the server of `[sink]`")
+    yield line("rows", "`vote_state`, `vote_count`; `outbox`, inserted and deleted",
+               "`vote_document`; `vote_tally` and `consumer_progress`, once in a transaction")
+    yield line("bytes that stay", f"{sizing.row_bytes('vote_state')} in `vote_state` for the first "
+               "vote of a voter on a content, then none", f"{sizing.row_bytes('vote_document')} in "
+               "`vote_document`")
+    yield line("bytes for a new content", f"{sizing.row_bytes('vote_count')} in `vote_count`",
+               f"{sizing.row_bytes('vote_tally')} in `vote_tally`")
+    yield line("bytes that are deleted again", f"{sizing.row_bytes('outbox')} in `outbox`", "none")
+    yield line("COMMITs", f"one for the votes that wait, up to {BATCH:,}, and one for each round of "
+               "deletions", f"one for the records of a partition that were fetched, up to "
+               f"{APPLIED_BATCH:,}")
+
+
+def commit(models):
+    """What a slower COMMIT costs where transactions wait for each other."""
+    for model in models:
+        yield from head(f"{model.rows.database}, a COMMIT takes longer by",
+                        *(f"{delay} ms" for delay in DELAYS_MS))
+        for batch in (1, 64, BATCH):
+            yield line(f"one content, {batch:,} vote{'s' if batch > 1 else ''} in a transaction",
+                       *(rate_text(model.hot_content(batch, delay / 1000)) for delay in DELAYS_MS))
+        for batch in (100, APPLIED_BATCH):
+            yield line(f"one applier of a consumer, {batch:,} records in a transaction",
+                       *(rate_text(model.one_consumer(batch, delay / 1000)) for delay in DELAYS_MS))
+        yield ""
+
+
 def slope(points):
     """(slope, value at 0) of the line of least squares."""
     xs, ys = zip(*points)
@@ -397,7 +436,7 @@ def lanes(models):
 
 
 TABLES = {"coefficients": coefficients, "model": model_check, "limits": limits, "spread": spread,
-          "growth": growth, "lanes": lanes}
+          "growth": growth, "writes": writes, "commit": commit, "lanes": lanes}
 
 
 def text_of(name, models):

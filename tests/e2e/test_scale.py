@@ -75,6 +75,7 @@ class Page(unittest.TestCase):
         settings = page("docs/settings.md")
         self.assertIn(f"| `relay.topic_partitions` | `{scale.PARTITIONS}` |", settings)
         self.assertIn(f"| `api.batch_votes_max` | `{scale.BATCH}` |", settings)
+        self.assertIn(f"| `consumer.batch_rows_max` | `{scale.APPLIED_BATCH}` |", settings)
         self.assertIn("| `api.lane_count` | `1` | 1..64 |", settings)
         law = re.search(r"#define ZIPF_S ([\d.]+)", page("tests/bench/bench.c"))[1]
         self.assertEqual(float(law), scale.ZIPF_S)
@@ -164,6 +165,12 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(model.hot_content(1), 2000)
         self.assertAlmostEqual(model.hot_content(100), 50000)
         self.assertLess(model.hot_content(10 ** 6), 1 / model.vote_s)
+
+    def test_a_slower_commit_adds_its_time_to_each_transaction(self):
+        model = model_of(consume_uniform=10000)
+        self.assertAlmostEqual(1 / model.hot_content(1, 0.02), 1 / model.hot_content(1) + 0.02)
+        self.assertAlmostEqual(model.one_consumer(100, 0.01), 5000)
+        self.assertAlmostEqual(model.one_consumer(100, 0), 10000)
 
     def test_a_role_gets_the_cores_that_it_needs(self):
         model = model_of()
