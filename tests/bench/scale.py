@@ -394,8 +394,8 @@ def writes(models):
     yield line("bytes for a new content", f"{sizing.row_bytes('vote_count')} in `vote_count`",
                f"{sizing.row_bytes('vote_tally')} in `vote_tally`")
     yield line("bytes that are deleted again", f"{sizing.row_bytes('outbox')} in `outbox`", "none")
-    yield line("COMMITs", f"one for the votes that wait, up to {BATCH:,}, and one for each round of "
-               "deletions", f"one for the records of a partition that were fetched, up to "
+    yield line("COMMITs", f"one for the votes that wait, up to {BATCH:,}, and one for each round "
+               "of deletions", f"one for the records of a partition that were fetched, up to "
                f"{APPLIED_BATCH:,}")
 
 
@@ -407,9 +407,9 @@ def commit(models):
         for batch in (1, 64, BATCH):
             yield line(f"one content, {batch:,} vote{'s' if batch > 1 else ''} in a transaction",
                        *(rate_text(model.hot_content(batch, delay / 1000)) for delay in DELAYS_MS))
-        for batch in (100, APPLIED_BATCH):
-            yield line(f"one applier of a consumer, {batch:,} records in a transaction",
-                       *(rate_text(model.one_consumer(batch, delay / 1000)) for delay in DELAYS_MS))
+        yield line(f"one applier of a consumer, {APPLIED_BATCH:,} records in a transaction",
+                   *(rate_text(model.one_consumer(APPLIED_BATCH, delay / 1000))
+                     for delay in DELAYS_MS))
         yield ""
 
 
