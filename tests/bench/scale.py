@@ -22,6 +22,9 @@ BUSY = 0.7           # what is planned for a resource, of the rate that was meas
 REPLICAS = 3         # of each partition in Kafka
 PARTITIONS = 12      # of the topic of an installation: the default of relay.topic_partitions
 BATCH = 1000         # votes in a transaction: the default of api.batch_votes_max
+# Votes on one content with 64 connections: each of two committers (the default of api.committers)
+# has half of them in its transaction. Counted: 31 to 33.
+HOT_BATCH = 32
 APPLIED_BATCH = 5000  # records in a transaction: the default of consumer.batch_rows_max
 DELAYS_MS = (0, 1, 5, 20)  # of a COMMIT
 FACTORS = (1, 3, 10, 30, 100)
@@ -168,9 +171,18 @@ class Model:
         """[mysql] and [sink] on one server."""
         return self.trust * self.in_turns(self.committed, self.published, self.applied)
 
+    def transactions(self, batch):
+        """Votes of transactions of so many, one after the other, without HTTP."""
+        return batch / (self.fixed_s + batch * self.vote_s)
+
+    @property
+    def hot_trust(self):
+        """As trust, of one content, whose transactions wait for its row."""
+        return self.one_content / self.transactions(HOT_BATCH)
+
     def hot_content(self, batch, delay_s=0):
-        """One content whose votes come in transactions of so many: they wait for its row."""
-        return batch / (self.fixed_s + delay_s + batch * self.vote_s)
+        """One content, where a COMMIT takes longer by a delay."""
+        return 1 / (1 / (self.hot_trust * self.transactions(batch)) + delay_s / batch)
 
     def one_consumer(self, batch, delay_s):
         """A consumer whose COMMITs take longer than those of the bench."""
@@ -275,6 +287,13 @@ def model_check(models):
     yield line("computed from the stages", *(rate_text(model.stages) for model in models))
     yield line("measured, all roles", *(rate_text(model.all_roles) for model in models))
     yield line("measured / computed", *(f"{model.trust:.2f}" for model in models))
+    yield ""
+    yield from head(f"one content, {HOT_BATCH} votes in a transaction",
+                    *(model.rows.database for model in models))
+    yield line("computed from its transactions",
+               *(rate_text(model.transactions(HOT_BATCH)) for model in models))
+    yield line("measured, 64 connections", *(rate_text(model.one_content) for model in models))
+    yield line("measured / computed", *(f"{model.hot_trust:.2f}" for model in models))
 
 
 def limit_rows(model):
@@ -291,7 +310,7 @@ def limit_rows(model):
         (model.one_content, "one content, in one `serve` with 64 connections (measured)",
          "more votes in a transaction"),
         (model.hot_content(BATCH), f"one content, in transactions of {BATCH:,} votes "
-         "(`api.batch_votes_max`; computed, an upper bound)",
+         "(`api.batch_votes_max`; computed)",
          "the application, which divides the content"),
         (model.applied, "the database server of `[sink]`, by one consumer",
          "a faster server, or another installation"),
@@ -404,7 +423,7 @@ def commit(models):
     for model in models:
         yield from head(f"{model.rows.database}, a COMMIT takes longer by",
                         *(f"{delay} ms" for delay in DELAYS_MS))
-        for batch in (1, 64, BATCH):
+        for batch in (1, HOT_BATCH, BATCH):
             yield line(f"one content, {batch:,} vote{'s' if batch > 1 else ''} in a transaction",
                        *(rate_text(model.hot_content(batch, delay / 1000)) for delay in DELAYS_MS))
         yield line(f"one applier of a consumer, {APPLIED_BATCH:,} records in a transaction",

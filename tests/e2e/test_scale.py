@@ -77,6 +77,8 @@ class Page(unittest.TestCase):
         self.assertIn(f"| `api.batch_votes_max` | `{scale.BATCH}` |", settings)
         self.assertIn(f"| `consumer.batch_rows_max` | `{scale.APPLIED_BATCH}` |", settings)
         self.assertIn("| `api.lane_count` | `1` | 1..64 |", settings)
+        committers = int(re.search(r"\| `api.committers` \| `(\d+)` \|", settings)[1])
+        self.assertEqual(scale.HOT_BATCH, 64 // committers)
         law = re.search(r"#define ZIPF_S ([\d.]+)", page("tests/bench/bench.c"))[1]
         self.assertEqual(float(law), scale.ZIPF_S)
 
@@ -162,9 +164,11 @@ class Model(unittest.TestCase):
 
     def test_a_content_gains_by_larger_transactions_up_to_the_time_of_a_vote(self):
         model = model_of()
-        self.assertAlmostEqual(model.hot_content(1), 2000)
-        self.assertAlmostEqual(model.hot_content(100), 50000)
-        self.assertLess(model.hot_content(10 ** 6), 1 / model.vote_s)
+        self.assertAlmostEqual(model.transactions(1), 2000)
+        self.assertAlmostEqual(model.transactions(100), 50000)
+        self.assertLess(model.transactions(10 ** 6), 1 / model.vote_s)
+        self.assertAlmostEqual(model.hot_content(scale.HOT_BATCH), model.one_content)
+        self.assertAlmostEqual(model.hot_content(100), 50000 * model.hot_trust)
 
     def test_a_slower_commit_adds_its_time_to_each_transaction(self):
         model = model_of(consume_uniform=10000)
