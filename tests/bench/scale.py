@@ -351,6 +351,7 @@ def growth_column(model, factor):
         "installations": count,
         "database servers, for `[mysql]` and `[sink]`": 2 * count,
         "partitions of all topics": count * PARTITIONS,
+        "lanes that an installation needs": math.ceil(each / (BUSY * model.published)),
         "brokers": brokers,
         "replicas of partitions on a broker": math.ceil(count * PARTITIONS * REPLICAS / brokers),
         "`serve`, `relay`, `consume` of an installation": ", ".join(
