@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* environ */
 #include "common/options.h"
 
+#include "common/config/sections.h"
 #include "common/help_page.h"
 #include "common/log.h"
 #include "common/nearest.h"
@@ -200,6 +201,19 @@ int options_parse(struct options *options, const struct option_parse *parse, int
     if (code < 0 && options->argument_count > 0 && !*parse->arguments)
         code = fail(parse, "takes no arguments, but got \"%s\"", options->arguments[0]);
     return code;
+}
+
+bool options_take_role(struct options *options, const struct option_parse *parse, const char *role)
+{
+    char section[LANE_SECTION_SIZE];
+    struct err err = {0};
+
+    snprintf(section, sizeof(section), SETTINGS_ROLE_PREFIX "%s", role);
+    options->role = role;
+    if (role_section_check(section, &err) == RC_OK)
+        return true;
+    fprintf(stderr, "%s: --role %s: %s\n", parse->command, role, err.text);
+    return false;
 }
 
 enum log_level options_log_level(const struct settings *settings)

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/option_table.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The remaining arguments; they point into argv. */
@@ -23,6 +24,10 @@ struct options {
 /* Parses the command line. Returns -1 to continue, else the exit code: help was printed, or stderr
  * names the error. */
 int options_parse(struct options *options, const struct option_parse *parse, int argc, char **argv);
+
+/* Lets the section [role.NAME] of this role count, for an option --role NAME. False: there is no
+ * such role; stderr says so. role is borrowed. */
+bool options_take_role(struct options *options, const struct option_parse *parse, const char *role);
 
 /* Loads the settings from --config, --set and the environment. -1: *config is set, and the
  * caller frees it with config_free(). Otherwise the exit code; stderr names the error. Sets the

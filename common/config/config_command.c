@@ -234,18 +234,6 @@ static int print_effective(const struct options *options, bool json)
     return code;
 }
 
-static bool is_role(const char *role)
-{
-    char section[LANE_SECTION_SIZE];
-    struct err err = {0};
-
-    snprintf(section, sizeof(section), SETTINGS_ROLE_PREFIX "%s", role);
-    if (role_section_check(section, &err) == RC_OK)
-        return true;
-    fprintf(stderr, "tallybox config: --role %s: %s\n", role, err.text);
-    return false;
-}
-
 int config_command(int argc, char **argv)
 {
     bool defaults = false;
@@ -286,8 +274,7 @@ int config_command(int argc, char **argv)
         fprintf(stderr, "tallybox config: expected one of --defaults, --table and --json\n");
         return EXIT_USAGE;
     }
-    options.role = role;
-    if (role && !is_role(role))
+    if (role && !options_take_role(&options, &parse, role))
         return EXIT_USAGE;
     if (!defaults && !table)
         return print_effective(&options, json);
