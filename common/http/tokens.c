@@ -37,6 +37,15 @@ static const struct {
     {"remarks", HTTP_SCOPE_REMARKS},
 };
 
+static const char *name_scope(enum http_scope scope)
+{
+    size_t i = 0;
+
+    while (scope_names[i].scope != scope)
+        i++;
+    return scope_names[i].name;
+}
+
 bool http_scopes_have(const struct http_scopes *scopes, enum http_scope scope)
 {
     return (scopes->bits & (unsigned)scope) != 0;
@@ -175,17 +184,60 @@ static enum rc take_lines(struct http_tokens *tokens, const char *text, const ch
     return RC_OK;
 }
 
+/* The caller forgets text, also after a failure. */
+static enum rc read_file(struct http_tokens *tokens, struct buf *text, const char *path,
+                         struct err *err)
+{
+    enum rc rc = secret_file_read(text, path, err);
+
+    return rc == RC_OK ? take_lines(tokens, buf_text(text), path, err) : rc;
+}
+
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err)
 {
     struct http_tokens fresh = {.count = 0};
     struct buf text = {0};
-    enum rc rc = secret_file_read(&text, path, err);
+    enum rc rc = read_file(&fresh, &text, path, err);
 
-    if (rc == RC_OK)
-        rc = take_lines(&fresh, buf_text(&text), path, err);
     secret_file_forget(&text);
     if (rc == RC_OK)
         *tokens = fresh;
+    return rc;
+}
+
+/* The line of the first token with the scope, in a text that was read into tokens; NULL: none. */
+static const char *find_line(const struct http_tokens *tokens, const char *text,
+                             enum http_scope scope)
+{
+    size_t place = 0;
+
+    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at != '\0') {
+        if (strchr("#\r\n", *at))
+            continue;
+        if (http_scopes_have(&tokens->scopes[place], scope))
+            return at;
+        place++;
+    }
+    return NULL;
+}
+
+enum rc http_tokens_pick(struct buf *token, const char *path, enum http_scope scope,
+                         struct err *err)
+{
+    struct http_tokens tokens = {.count = 0};
+    struct buf text = {0};
+    enum rc rc = read_file(&tokens, &text, path, err);
+    const char *line = rc == RC_OK ? find_line(&tokens, buf_text(&text), scope) : NULL;
+
+    /* Reserved at once, because growing would leave a part of the token in freed memory. */
+    if (line && buf_reserve(token, HTTP_TOKEN_BYTES_MAX))
+        buf_put(token, line, strcspn(line, " \t\r\n"));
+    else if (line)
+        rc = err_fail(err, RC_FATAL, 0, "out of memory");
+    else if (rc == RC_OK)
+        rc = err_fail(err, RC_REJECT, 0, "%.200s: no token has the scope %s", path,
+                      name_scope(scope));
+    secret_file_forget(&text);
     return rc;
 }
 

@@ -4,6 +4,7 @@
 #ifndef COMMON_HTTP_TOKENS_H
 #define COMMON_HTTP_TOKENS_H
 
+#include "common/buf.h"
 #include "common/err.h"
 
 #include <stdbool.h>
@@ -52,6 +53,12 @@ struct http_tokens {
  * quotes nothing of it; *tokens is unchanged. A file that others than its owner and group can read
  * is refused. */
 enum rc http_tokens_read(struct http_tokens *tokens, const char *path, struct err *err);
+
+/* Appends the first token of such a file that has the scope, for a request of our own; the caller
+ * forgets it with secret_file_forget(). RC_REJECT as http_tokens_read(), or no token has the scope;
+ * nothing is appended then. */
+enum rc http_tokens_pick(struct buf *token, const char *path, enum http_scope scope,
+                         struct err *err);
 
 /* Returns whether the digest is that of a token, and sets *place to the index of the token. Takes
  * the same time for every digest and every index. */

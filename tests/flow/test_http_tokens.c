@@ -197,6 +197,50 @@ static void one_token_too_many_is_reported(void **state)
     assert_non_null(strstr(err.text, "has too many tokens"));
 }
 
+static enum rc pick(const char *text, enum http_scope scope, struct buf *token, struct err *err)
+{
+    file_write(text, strlen(text), 0600);
+    buf_text_put(token, "Bearer ");
+    return http_tokens_pick(token, path, scope, err);
+}
+
+static void a_token_is_picked_by_its_scope(void **state)
+{
+    static const char *const texts[] = {
+        FIRST " votes\n" SECOND " operate\n",
+        "# " FIRST " operate\r\n\r\n\n" FIRST "\r\n" SECOND "\tread operate\r\n",
+        SECOND " operate\n" FIRST " operate",
+    };
+    struct buf token = {0};
+    struct err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        buf_reset(&token);
+        if (pick(texts[i], HTTP_SCOPE_OPERATE, &token, &err) != RC_OK)
+            fail_msg("%s", err.text);
+        assert_string_equal(buf_text(&token), "Bearer " SECOND);
+    }
+    buf_done(&token);
+}
+
+static void a_file_without_the_scope_gives_no_token(void **state)
+{
+    struct buf token = {0};
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(pick(FIRST "\n", HTTP_SCOPE_OPERATE, &token, &err), RC_REJECT);
+    assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, ": no token has the scope operate"));
+    assert_int_equal(pick(FIRST " operate\nshort operate\n", HTTP_SCOPE_OPERATE, &token, &err),
+                     RC_REJECT);
+    assert_non_null(strstr(err.text, ":2: has a token of 5 characters"));
+    assert_null(strstr(err.text, FIRST));
+    assert_string_equal(buf_text(&token), "Bearer Bearer ");
+    buf_done(&token);
+}
+
 /* A child that stops, looks for the digest, and stops again. */
 static void child_run(const struct http_tokens *tokens, const unsigned char *digest)
 {
@@ -278,6 +322,8 @@ int main(void)
         cmocka_unit_test(each_line_is_a_token),
         cmocka_unit_test(a_token_has_the_scopes_of_its_line),
         cmocka_unit_test(a_bad_file_is_named_and_its_tokens_are_not),
+        cmocka_unit_test(a_token_is_picked_by_its_scope),
+        cmocka_unit_test(a_file_without_the_scope_gives_no_token),
         cmocka_unit_test(one_token_too_many_is_reported),
         cmocka_unit_test(a_look_takes_as_many_steps_for_every_token),
     };
