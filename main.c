@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/config_command.h"
+#include "common/daemon/health_command.h"
 #include "common/daemon/reference_command.h"
 #include "common/daemon/role.h"
 #include "common/help_page.h"
@@ -202,6 +203,7 @@ static const struct command commands[] = {
     {"status", "shows the progress of every stage", status_with_schema, NULL},
     {"doctor", "checks settings, servers, privileges and topics; prints remedies",
      doctor_with_schema, NULL},
+    {"health", "asks a process on this machine whether it runs, or can work", health_command, NULL},
     {"config", "shows every setting and its source", config_command, NULL},
     {"metrics", "lists every metric", print_metrics_command, NULL},
     {"openapi", "prints the description of the HTTP API", openapi_command, NULL},
