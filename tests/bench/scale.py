@@ -88,11 +88,12 @@ def read_rows(text):
     """[Rows] of the generated block of docs/performance.md, or of the same without the page."""
     inside = re.search(r"<!-- bench: .*?-->\n(.*?)<!-- /bench -->", text, re.S)
     parts = re.split(r"^\*\*(.+?)\*\*,", inside[1] if inside else text, flags=re.M)
-    found = [Rows(name, re.findall(r"^\|.*\|$", part, re.M)[2:])
-             for name, part in zip(parts[1::2], parts[2::2])]
+    found = {}  # the rows of a database may be in several tables
+    for name, part in zip(parts[1::2], parts[2::2]):
+        found.setdefault(name, []).extend(re.findall(r"^\|.*\|$", part, re.M)[2:])
     if not found:
         raise Missing("there is no table of ./dev bench")
-    return found
+    return [Rows(name, lines) for name, lines in found.items()]
 
 
 class Sizing:

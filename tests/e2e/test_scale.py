@@ -113,6 +113,13 @@ class Rows(unittest.TestCase):
             self.assertIn(f"has no row '{name}'", done.stderr)
             self.assertEqual(done.stdout, "")
 
+    def test_several_tables_of_a_database_count_together(self):
+        first = "**A 1**, x\n\n| what | tallybox |\n|---|---|\n| one | 1/s |\n"
+        second = "**A 1**, y\n\n| what | tallybox |\n|---|---|\n| two | 2/s |\n"
+        rows, = scale.read_rows(first + "\n" + second)
+        self.assertEqual(rows.database, "A 1")
+        self.assertEqual(set(rows.cells), {"one", "two"})
+
     def test_a_page_without_tables_is_an_error(self):
         self.assertIn("no table of ./dev bench", self.run_script("# Nothing\n").stderr)
 
