@@ -50,7 +50,22 @@ struct metric consume_stopped = {.name = "tallybox_consumer_stopped_partitions",
                                  .kind = METRIC_GAUGE,
                                  .help = "Partitions of this process that are stopped until an "
                                          "operator acts; the log and /readyz tell why."};
-
+#define REBALANCES(event)                                                                         \
+    {                                                                                             \
+        .name = "tallybox_consumer_rebalances_total", .kind = METRIC_COUNTER,                     \
+        .help = "Events of the consumer group for this process: partitions were assigned, "       \
+                "revoked, or lost with its session. A rebalance has one or more, also without a " \
+                "partition.",                                                                     \
+        .labels = "event=\"" event "\""                                                           \
+    }
+struct metric consume_assigned = REBALANCES("assigned");
+struct metric consume_revoked = REBALANCES("revoked");
+struct metric consume_lost = REBALANCES("lost");
+struct metric consume_rebalance_pause = {
+    .name = "tallybox_consumer_rebalance_pause_seconds",
+    .kind = METRIC_SECONDS,
+    .help = "How long a rebalance paused a partition of this process: from its revocation, or from "
+            "its assignment if another process had it, until its records are read."};
 struct metric consume_held = {.name = "tallybox_consumer_held_contents",
                               .kind = METRIC_GAUGE,
                               .help = "Contents of the group that are held because the database "
@@ -62,9 +77,14 @@ struct metric consume_tasks = {.name = "tallybox_consumer_tasks_total",
 void consume_metrics_register(void)
 {
     static struct metric *const all[] = {
-        &consume_applied,       &consume_stale_votes, &consume_ended_tallies, &consume_duplicates,
-        &consume_batch_seconds, &consume_held,        &consume_lag,           &consume_oldest_age,
-        &consume_partitions,    &consume_stopped,     &consume_tasks,         &consume_went_back,
+        &consume_applied,       &consume_stale_votes,
+        &consume_ended_tallies, &consume_duplicates,
+        &consume_batch_seconds, &consume_held,
+        &consume_lag,           &consume_oldest_age,
+        &consume_partitions,    &consume_stopped,
+        &consume_tasks,         &consume_went_back,
+        &consume_assigned,      &consume_revoked,
+        &consume_lost,          &consume_rebalance_pause,
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -18,6 +18,10 @@ extern struct metric consume_lag;
 extern struct metric consume_oldest_age; /* ms; rendered in seconds (common/metrics.h) */
 extern struct metric consume_partitions;
 extern struct metric consume_stopped;
+extern struct metric consume_assigned; /* three events of one metric */
+extern struct metric consume_revoked;
+extern struct metric consume_lost;
+extern struct metric consume_rebalance_pause;
 extern struct metric consume_held;
 extern struct metric consume_tasks;
 

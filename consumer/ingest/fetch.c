@@ -232,6 +232,7 @@ static struct part *add_part(struct fetch *fetch, const struct place *place)
 static void assign_places(struct fetch *fetch, const struct stream_event *event, int64_t now_ms)
 {
     log_event(LOG_INFO, "partitions_assigned", "count=%zu", event->count);
+    metric_add(&consume_assigned, 1);
     mark_broker_good(fetch, now_ms);
     if (event->count > 0)
         condition_ok(&fetch->access, now_ms);
@@ -249,6 +250,8 @@ static void assign_places(struct fetch *fetch, const struct stream_event *event,
         drop_filling(fetch, part);
         part_assign(part, event->places[i].handle, now_ms);
     }
+    for (size_t i = 0; i < fetch->part_count; i++)
+        part_forget_pause(fetch->parts[i]);
 }
 
 /* Revokes the partitions without waiting for their batches, which the applier commits or the fence
@@ -257,6 +260,7 @@ static void revoke_places(struct fetch *fetch, const struct stream_event *event,
 {
     log_event(event->lost ? LOG_WARN : LOG_INFO,
               event->lost ? "partitions_lost" : "partitions_revoked", "count=%zu", event->count);
+    metric_add(event->lost ? &consume_lost : &consume_revoked, 1);
     for (size_t i = 0; i < event->count; i++) {
         struct part *part = find_part(fetch, &event->places[i].place);
 
@@ -352,6 +356,15 @@ static int64_t step_claim(struct fetch *fetch, struct part *part, int64_t now_ms
     return IDLE_WAIT_MS;
 }
 
+static void begin_reading(struct part *part, int64_t now_ms)
+{
+    int64_t pause_ms = part_end_pause(part, now_ms);
+
+    part_enter(part, PART_RUNNING, now_ms);
+    if (pause_ms >= 0)
+        metric_observe_us(&consume_rebalance_pause, pause_ms * 1000);
+}
+
 static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
 {
     const struct stream *stream = fetch->config.stream;
@@ -361,7 +374,7 @@ static int64_t step_seek(struct fetch *fetch, struct part *part, int64_t now_ms)
         return part->retry_ms - now_ms;
     switch (stream->seek(stream->ctx, part->handle, part->position, part->last_epoch, &err)) {
     case RC_OK:
-        part_enter(part, PART_RUNNING, now_ms);
+        begin_reading(part, now_ms);
         return 0;
     case RC_RETRY:
         part->retry_ms = now_ms + SEEK_RETRY_MS;

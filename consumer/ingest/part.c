@@ -57,8 +57,15 @@ void part_restart(struct part *part, int64_t now_ms, int64_t wait_ms)
     part->retry_ms = now_ms + wait_ms;
 }
 
+static void begin_pause(struct part *part, int64_t now_ms)
+{
+    if (part->paused_ms == 0)
+        part->paused_ms = now_ms;
+}
+
 void part_assign(struct part *part, void *handle, int64_t now_ms)
 {
+    begin_pause(part, now_ms);
     part->handle = handle;
     part->stopped = false;
     part->well_ms = now_ms;
@@ -68,10 +75,25 @@ void part_assign(struct part *part, void *handle, int64_t now_ms)
 
 void part_revoke(struct part *part, int64_t now_ms)
 {
+    begin_pause(part, now_ms);
     part_restart(part, now_ms, 0);
     part->state = PART_IDLE;
     part->handle = NULL;
     part->stopped = false;
+}
+
+int64_t part_end_pause(struct part *part, int64_t now_ms)
+{
+    int64_t pause_ms = part->paused_ms > 0 ? now_ms - part->paused_ms : -1;
+
+    part->paused_ms = 0;
+    return pause_ms;
+}
+
+void part_forget_pause(struct part *part)
+{
+    if (part->state == PART_IDLE)
+        part->paused_ms = 0;
 }
 
 bool part_stop(struct part *part, const struct err *err, int64_t now_ms)
@@ -80,6 +102,7 @@ bool part_stop(struct part *part, const struct err *err, int64_t now_ms)
 
     part->stopped = true;
     part->reason = *err;
+    part->paused_ms = 0; /* no longer by a rebalance */
     part_restart(part, now_ms, STOPPED_RETRY_MS);
     return is_new;
 }

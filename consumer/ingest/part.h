@@ -57,6 +57,7 @@ struct part {
     /* an operator must act; meanwhile the partition is claimed again every 10 s */
     bool stopped;
     struct err reason; /* why it is stopped */
+    int64_t paused_ms; /* since when a rebalance keeps its records from being read; 0: none does */
     int64_t well_ms;   /* when it last moved or had no lag */
 };
 
@@ -70,6 +71,14 @@ void part_free(struct part *part);
 /* The group assigned or revoked the partition. Earlier jobs become void. */
 void part_assign(struct part *part, void *handle, int64_t now_ms);
 void part_revoke(struct part *part, int64_t now_ms);
+
+/* The records are read again after a rebalance: returns how long they were not, in ms; -1: no
+ * rebalance has ended for this partition. */
+int64_t part_end_pause(struct part *part, int64_t now_ms);
+
+/* After a rebalance, whose events were passed to part_assign() and part_revoke(): a partition that
+ * was not assigned to this process again has another owner, and its pause is no longer known. */
+void part_forget_pause(struct part *part);
 
 /* Enters a state. */
 void part_enter(struct part *part, enum part_state state, int64_t now_ms);

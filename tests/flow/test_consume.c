@@ -601,6 +601,99 @@ static void gauges_tell_lag_age_and_partitions(void **state)
     consume_fixture_kill(&fixture);
 }
 
+static unsigned long long count_pauses(void)
+{
+    unsigned long long count = 0;
+
+    for (size_t i = 0; i <= METRIC_BUCKETS; i++)
+        count += atomic_load(&consume_rebalance_pause.buckets[i]);
+    return count;
+}
+
+static void own_none(void)
+{
+    for (int i = 0; i < TOPIC_PARTITIONS; i++)
+        topic.partitions[i].owner = TOPIC_NOBODY;
+}
+
+static void a_rebalance_pauses_a_partition_until_its_records_are_read(void **state)
+{
+    unsigned long long count = count_pauses();
+    int64_t assigned = metric_value(&consume_assigned);
+    int64_t revoked = metric_value(&consume_revoked);
+    int64_t us;
+
+    (void)state;
+    open_fixture();
+    own_all();
+    run(1000);
+    assert_int_equal(count_pauses(), count + TOPIC_PARTITIONS);
+    assert_int_equal(metric_value(&consume_assigned), assigned + 1);
+    us = metric_value(&consume_rebalance_pause);
+    /* All are given back and assigned again, as in an eager group. The claim waits for the
+     * database. */
+    sink.faults.away = true;
+    own_none();
+    run(500);
+    own_all();
+    run(2000);
+    assert_int_equal(count_pauses(), count + TOPIC_PARTITIONS);
+    sink.faults.away = false;
+    run(10000);
+    assert_int_equal(count_pauses(), count + 2 * TOPIC_PARTITIONS);
+    assert_true(metric_value(&consume_rebalance_pause) - us >= TOPIC_PARTITIONS * 2500000LL);
+    assert_int_equal(metric_value(&consume_assigned), assigned + 2);
+    assert_int_equal(metric_value(&consume_revoked), revoked + 1);
+    /* Another claim, of a new connection, is no rebalance. */
+    sink.faults.session++;
+    run(5000);
+    assert_int_equal(count_pauses(), count + 2 * TOPIC_PARTITIONS);
+    consume_fixture_kill(&fixture);
+}
+
+static void the_time_with_another_owner_is_no_pause(void **state)
+{
+    unsigned long long count = count_pauses();
+    int64_t us;
+
+    (void)state;
+    open_fixture();
+    topic.partitions[1].owner = 0;
+    topic.partitions[2].owner = 0;
+    run(1000);
+    us = metric_value(&consume_rebalance_pause);
+    topic.partitions[1].owner = 1;
+    topic.partitions[2].owner = TOPIC_NOBODY;
+    run(200);
+    topic.partitions[2].owner = 0;
+    run(60000);
+    topic.partitions[1].owner = 0;
+    run(1000);
+    assert_int_equal(count_pauses(), count + 4);
+    assert_true(metric_value(&consume_rebalance_pause) - us >= 200000);
+    assert_true(metric_value(&consume_rebalance_pause) - us < 5000000);
+    consume_fixture_kill(&fixture);
+}
+
+static void the_wait_of_a_stopped_partition_is_no_pause(void **state)
+{
+    unsigned long long count = count_pauses();
+
+    (void)state;
+    open_fixture();
+    put_votes(0, 40);
+    own_all();
+    run(1000);
+    own_none();
+    run(1000);
+    snprintf(topic.id, sizeof(topic.id), "%s", "another id");
+    own_all();
+    run(5000);
+    assert_true(stopped_because("was deleted and created again"));
+    assert_int_equal(count_pauses(), count + TOPIC_PARTITIONS);
+    consume_fixture_kill(&fixture);
+}
+
 static void waiting_records_grow_older_while_servers_are_unavailable(void **state)
 {
     int64_t age_ms;
@@ -679,6 +772,9 @@ int main(void)
         cmocka_unit_test(a_missing_privilege_is_reported_until_partitions_are_assigned),
         cmocka_unit_test(a_compacted_topic_is_reported_until_it_is_not),
         cmocka_unit_test(gauges_tell_lag_age_and_partitions),
+        cmocka_unit_test(a_rebalance_pauses_a_partition_until_its_records_are_read),
+        cmocka_unit_test(the_time_with_another_owner_is_no_pause),
+        cmocka_unit_test(the_wait_of_a_stopped_partition_is_no_pause),
         cmocka_unit_test(waiting_records_grow_older_while_servers_are_unavailable),
         cmocka_unit_test(a_partition_that_cannot_be_claimed_is_seen_to_wait),
     };
