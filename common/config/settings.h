@@ -149,7 +149,8 @@ struct settings {
     } retry;
     struct {
         char group[SETTING_TEXT_SIZE];
-        char topics[SETTING_LIST_SIZE]; /* comma-separated */
+        char static_member[SETTING_TEXT_SIZE]; /* off | host */
+        char topics[SETTING_LIST_SIZE];        /* comma-separated */
         char votes_from[SETTING_TEXT_SIZE];
         int64_t batch_rows_max;
         int64_t batch_bytes_max;

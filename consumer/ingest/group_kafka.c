@@ -13,6 +13,7 @@
 #define UNRELEASED_INSTANCE_ID 111
 
 #define LEAVE_POLL_MS 50
+#define INSTANCE_ID_SIZE 256
 
 static const uint64_t wakeup_bytes = 1;
 
@@ -291,31 +292,79 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
     return rc;
 }
 
-bool group_leave(struct group *group, int64_t wait_ms)
+static bool is_static(rd_kafka_t *kafka)
 {
-    int64_t until_ms = os_now_ms() + wait_ms;
+    char id[INSTANCE_ID_SIZE];
+    size_t size = sizeof(id);
+
+    return rd_kafka_conf_get(rd_kafka_conf(kafka), "group.instance.id", id, &size) ==
+               RD_KAFKA_CONF_OK &&
+           size > 1;
+}
+
+static bool has_left(const struct group *group)
+{
+    rd_kafka_topic_partition_list_t *list = NULL;
+    bool held = true;
+
+    if (rd_kafka_assignment(group->kafka, &list) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        held = list->cnt > 0;
+        rd_kafka_topic_partition_list_destroy(list);
+    }
+    return !held && group->partition_count == 0;
+}
+
+static bool has_closed(const struct group *group)
+{
+    return rd_kafka_consumer_closed(group->kafka) == 1;
+}
+
+/* Answers the events of the group until done(). False: the time is over, or the handle has
+ * failed. */
+static bool answer_until(struct group *group, bool (*done)(const struct group *), int64_t until_ms)
+{
     struct stream_event event;
 
-    if (rd_kafka_unsubscribe(group->kafka) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return false;
     for (;;) {
-        rd_kafka_topic_partition_list_t *list = NULL;
-        bool held = true;
-
         group_poll(group, &event, LEAVE_POLL_MS);
         if (event.kind == STREAM_FAILURE && event.rc == RC_FATAL)
             return false;
         if (event.kind != STREAM_NOTHING)
             continue;
-        if (rd_kafka_assignment(group->kafka, &list) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-            held = list->cnt > 0;
-            rd_kafka_topic_partition_list_destroy(list);
-        }
-        if (!held && group->partition_count == 0)
+        if (done(group))
             return true;
         if (os_now_ms() > until_ms)
             return false;
     }
+}
+
+/* The events come from a queue of the close, because the queue of the group cannot be forwarded to
+ * itself. */
+static bool close_static(struct group *group, int64_t until_ms)
+{
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(group->kafka);
+    rd_kafka_error_t *error = rd_kafka_consumer_close_queue(group->kafka, queue);
+
+    if (error) {
+        rd_kafka_error_destroy(error);
+        rd_kafka_queue_destroy(queue);
+        return false;
+    }
+    rd_kafka_queue_destroy(group->queue);
+    group->queue = queue;
+    return answer_until(group, has_closed, until_ms);
+}
+
+bool group_leave(struct group *group, int64_t wait_ms)
+{
+    int64_t until_ms = os_now_ms() + wait_ms;
+
+    /* librdkafka tells the broker that a member leaves when it unsubscribes, also a static one,
+     * whose partitions then move. Closed without that, it stays a member until its session ends. */
+    if (is_static(group->kafka))
+        return close_static(group, until_ms);
+    return rd_kafka_unsubscribe(group->kafka) == RD_KAFKA_RESP_ERR_NO_ERROR &&
+           answer_until(group, has_left, until_ms);
 }
 
 void group_done(struct group *group)

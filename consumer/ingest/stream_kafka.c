@@ -21,6 +21,7 @@
 #define SEEK_WAIT_MS 500
 #define PROBE_WAIT_MS 300
 #define CLOSE_MS_MAX 1000 /* for a stream that failed to open */
+#define HOST_SIZE 65
 /* After this many unanswered probes in a row the list of brokers is set again. */
 #define NAME_AGAIN_PROBES 5
 
@@ -412,6 +413,7 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     const char *assignor = kafka_cooperative() ? "cooperative-sticky" : "range";
     const char *group = installation_group(settings);
     char client[GROUP_CLIENT_SIZE];
+    char host[HOST_SIZE];
     struct kafka_default defaults[16] = {
         /* The settings are checked before the name of the group is known. */
         {"group.id", group[0] ? group : "tallybox", "consumer.group sets it"},
@@ -429,6 +431,11 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     size_t count = 7;
 
     group_client_id(client, installation_id(), instance);
+    if (strcmp(settings->consumer.static_member, "host") == 0) {
+        os_host_name(host, sizeof(host));
+        defaults[count++] = (struct kafka_default){"group.instance.id", host,
+                                                   "consumer.static_member = host sets it"};
+    }
     set_fetch_limits(&limits, settings->consumer.memory_max);
     count += set_queue_defaults(&limits, defaults + count);
     if (!broker_assigns_partitions(settings))

@@ -337,20 +337,163 @@ class TwoInstallations(GroupCase):
 
 
 class SameName(GroupCase):
-    """Two consumers with one kafka.group.instance.id."""
+    """Two consumers with one name in the group."""
 
-    settings = {"kafka.consumer.group.instance.id": "one"}
-
-    def test_the_first_of_two_ends_with_a_clear_error(self):
+    def check_second_takes_over(self, **sets):
         self.load()
-        first = self.stack.role("consume")
+        first = self.stack.role("consume", sets=sets)
         self.wait_count(VOTES // 10)
-        second = self.start("consume", ready=False)
+        second = self.start("consume", ready=False, sets=sets)
         suite.wait_for("the first one to end", lambda: not first.alive(), 40)
         self.assertEqual(first.process.returncode, suite.FAILED)
         self.assertIn("group.instance.id", first.log_text())
         self.check()
         second.wait_ready()
+
+    def test_the_first_of_two_ends_with_a_clear_error(self):
+        self.check_second_takes_over(**{"kafka.consumer.group.instance.id": "one"})
+
+    def test_the_first_of_two_on_a_host_does_so_too(self):
+        self.check_second_takes_over(**{"consumer.static_member": "host"})
+
+
+class Restarts:
+    """One of two consumers is started again: what that does to the other."""
+
+    votes = 0
+    shared = None  # what the broker logs whenever the members share the partitions anew
+
+    def events(self, role):
+        """How often the group has assigned, revoked and taken away partitions of this consumer."""
+        return [role.log_text().count(f"event=partitions_{event}")
+                for event in ("assigned", "revoked", "lost")]
+
+    def generation(self):
+        """How often the members have shared the partitions, as the broker counts it."""
+        log = (suite.kafka().folder / "log").read_text(errors="replace")
+        found = re.findall(self.shared.format(re.escape(self.stack.group)), log)
+        self.assertTrue(found)
+        return int(found[-1])
+
+    def seen_by(self, role):
+        """With the partitions that it has claimed, and how often each was claimed."""
+        claims = self.stack.sql(
+            "SELECT partition_id, epoch FROM consumer_progress WHERE consumer_group = %s "
+            "AND owner LIKE %s ORDER BY 1", [self.stack.group, f"%-{role.pid}-%"])
+        return self.generation(), self.events(role), claims
+
+    def settle(self, *roles):
+        """Until the partitions are shared, and no rebalance follows for a while."""
+        self.wait_shared(*roles)
+        seen, since = None, 0
+        while seen is None or time.monotonic() - since < 4:
+            now = [self.seen_by(role) for role in roles]
+            if now != seen:
+                seen, since = now, time.monotonic()
+            time.sleep(0.2)
+
+    def pair(self):
+        """The name of the host is that of one of them."""
+        roles = (self.start("consume", sets={"consumer.static_member": "host"}),
+                 self.start("consume", sets={"kafka.consumer.group.instance.id": "other"}))
+        self.settle(*roles)
+        return roles
+
+    def more_votes(self):
+        self.votes += VOTES
+        self.load(self.votes - VOTES + 1)
+
+    def end_cleanly(self, role):
+        self.assertEqual(role.terminate(), 0)
+
+    def restart(self, role, other, end):
+        """Votes arrive while the role is away. What the other has seen before and after."""
+        before = self.seen_by(other)
+        end(role)
+        self.more_votes()
+        role.start().wait_ready()
+        self.check(self.votes)
+        self.wait_shared(role, other)
+        return before, self.seen_by(other)
+
+    def test_a_clean_restart_of_a_static_member_moves_nothing(self):
+        first, second = self.pair()
+        for role, other in ((first, second), (second, first)):
+            with self.subTest(role=role.sets):
+                before, after = self.restart(role, other, self.end_cleanly)
+                self.assertEqual(after, before)
+
+    def test_a_restart_of_another_member_moves_partitions(self):
+        """What the test of static members would see without them."""
+        first, second = self.start("consume"), self.start("consume")
+        self.settle(first, second)
+        before, after = self.restart(first, second, self.end_cleanly)
+        self.assertGreater(after[0], before[0])
+        self.assertNotEqual(after[1], before[1])
+        metrics = second.metrics()
+        name = "tallybox_consumer_rebalances_total"
+        self.assertEqual([metrics[f'{name}{{event="{event}"}}']
+                          for event in ("assigned", "revoked", "lost")], self.events(second))
+        # Its own partitions, then those of the other one.
+        self.assertGreaterEqual(metrics["tallybox_consumer_rebalance_pause_seconds_count"],
+                                PARTITIONS)
+
+    def away(self, sets):
+        first = self.start("consume", sets={"consumer.static_member": "host", **sets})
+        second = self.start("consume", sets={"kafka.consumer.group.instance.id": "other", **sets})
+        self.settle(first, second)
+        self.end_cleanly(first)
+        began = time.monotonic()
+        self.wait_all_owned(second, SESSION_S + NOISE_S)
+        # The broker has heard of it shortly before it ended.
+        self.assertGreater(time.monotonic() - began, SESSION_S / 2)
+        self.more_votes()
+        self.check(self.votes)
+
+
+class StaticCooperative(Restarts, GroupCase):
+    """Static members of a group whose members share the partitions."""
+
+    seconds = 60
+    shared = r"Stabilized group {} generation (\d+)"
+    settings = {"kafka.consumer.session.timeout.ms": 45000}
+
+    def test_a_restart_after_a_kill_moves_nothing_either(self):
+        first, second = self.pair()
+        before, after = self.restart(first, second, suite.Role.kill)
+        self.assertEqual(after, before)
+
+    def test_partitions_of_a_member_that_stays_away_move_when_its_session_ends(self):
+        self.away({"kafka.consumer.session.timeout.ms": SESSION_S * 1000})
+
+
+class StaticEager(Restarts, GroupCase):
+    """Static members of a group in which everything is given back in each rebalance."""
+
+    seconds = 40
+    shared = StaticCooperative.shared
+    settings = {**StaticCooperative.settings,
+                "kafka.consumer.partition.assignment.strategy": "range"}
+
+
+class StaticBrokerAssigned(Restarts, GroupCase):
+    """Static members of a group of KIP-848, of which the broker knows the session's time-out."""
+
+    seconds = 60
+    shared = r"GroupId {}\].* epoch to (\d+)"
+    settings = BrokerAssigned.settings
+
+    def set_session(self, seconds):
+        wire.alter_group(suite.kafka().bootstrap, self.stack.group,
+                         {"consumer.session.timeout.ms": seconds * 1000})
+
+    def setUp(self):
+        super().setUp()
+        self.set_session(45)
+
+    def test_partitions_of_a_member_that_stays_away_move_when_its_session_ends(self):
+        self.set_session(SESSION_S)
+        self.away({})
 
 
 if __name__ == "__main__":

@@ -372,11 +372,12 @@ class Stopping(suite.Case):
 
     def test_roles_stop_while_kafka_is_away(self):
         relay, consume = self.start("relay"), self.start("consume")
+        static = self.start("consume", sets={"consumer.static_member": "host"})
         suite.kafka().stop()
         self.addCleanup(suite.kafka().restart)
         self.stack.append([{"id": "x", "aggregatetype": "vote", "aggregateid": "1", "type": "x"}])
         time.sleep(0.5)
-        self.stop_soon(relay, consume)
+        self.stop_soon(relay, consume, static)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
 
     def test_roles_stop_while_the_database_is_away(self):

@@ -188,6 +188,18 @@ def delete_group(bootstrap, group):
     _check(f"cannot delete group {group}", answer, 8)
 
 
+def alter_group(bootstrap, group, configs):
+    """IncrementalAlterConfigs, version 0: settings of a group of KIP-848."""
+    group_type, operation_set = 32, 0
+    entries = [_string(name) + struct.pack(">b", operation_set) + _string(str(value))
+               for name, value in configs.items()]
+    entry = struct.pack(">b", group_type) + _string(group) + _array(entries)
+    answer = request(bootstrap, 44, 0, _array([entry]) + struct.pack(">b", 0))
+    code = struct.unpack_from(">h", answer, 8)[0]
+    if code != 0:
+        raise AssertionError(f"cannot alter group {group}: Kafka's error {code}")
+
+
 def join_group(bootstrap, group, topic, client_id, strategy):
     """A member of the group that reads and drops the records of the topic; the process, which the
     caller kills. It dies with the thread that called this."""

@@ -343,6 +343,60 @@ static void it_is_closed_in_time_although_no_broker_answers(void **state)
         assert_true(os_now_ms() < until_ms);
 }
 
+/* The offset that the group has, as lag tools see it. */
+static int64_t read_committed(void)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    char text[256];
+    int64_t offset;
+    rd_kafka_t *tool;
+
+    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(broker), text,
+                      sizeof(text));
+    rd_kafka_conf_set(conf, "group.id", settings.consumer.group, text, sizeof(text));
+    tool = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
+    assert_non_null(tool);
+    rd_kafka_topic_partition_list_add(list, TOPIC, 0);
+    assert_int_equal(rd_kafka_committed(tool, list, WAIT_MS), RD_KAFKA_RESP_ERR_NO_ERROR);
+    offset = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(tool);
+    return offset;
+}
+
+static void a_static_member_closes_with_its_offsets(void **state)
+{
+    (void)state;
+    snprintf(settings.consumer.static_member, sizeof(settings.consumer.static_member), "host");
+    join_group();
+    seek(0, OFFSET_BEGINNING);
+    expect_records(0, 3);
+    stream->store_offset(stream->ctx, handles[0], 3);
+    leave_group();
+    assert_int_equal(read_committed(), 3);
+    it_leaves_before_it_ever_joined(NULL);
+    it_is_closed_in_time_although_no_broker_answers(NULL);
+    settings.consumer.static_member[0] = '\0';
+}
+
+static void a_static_member_is_named_in_one_place(void **state)
+{
+    struct settings mine = settings;
+    struct err err = {0};
+
+    (void)state;
+    snprintf(mine.consumer.static_member, sizeof(mine.consumer.static_member), "host");
+    snprintf(mine.kafka.properties[mine.kafka.count].name, KAFKA_NAME_SIZE,
+             "consumer.group.instance.id");
+    snprintf(mine.kafka.properties[mine.kafka.count++].value, KAFKA_VALUE_SIZE, "mine");
+    assert_int_equal(stream_kafka_check(&mine, "member", &err), RC_REJECT);
+    assert_non_null(strstr(err.text, "group.instance.id"));
+    assert_non_null(strstr(err.text, "consumer.static_member = host sets it"));
+    snprintf(mine.consumer.static_member, sizeof(mine.consumer.static_member), "off");
+    assert_int_equal(stream_kafka_check(&mine, "member", &err), RC_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +409,8 @@ int main(void)
         cmocka_unit_test(a_setting_that_is_not_allowed_is_refused_with_the_reason),
         cmocka_unit_test(it_leaves_before_it_ever_joined),
         cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
+        cmocka_unit_test(a_static_member_closes_with_its_offsets),
+        cmocka_unit_test(a_static_member_is_named_in_one_place),
     };
 
     log_init(LOG_ERROR + 1);
