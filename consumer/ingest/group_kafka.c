@@ -220,30 +220,36 @@ static void take_rebalance(struct group *group, rd_kafka_event_t *got, struct st
 
 static const char *advice_of(int code)
 {
-    if (code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID || code == UNRELEASED_INSTANCE_ID)
-        return "; another consumer of the group has the same kafka.group.instance.id: give each "
-               "its own";
+    if (code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
+        return "; another consumer of the group has the same group.instance.id: give each its own "
+               "kafka.consumer.group.instance.id, or with consumer.static_member = host run one "
+               "consumer on each host";
+    if (code == UNRELEASED_INSTANCE_ID)
+        return "; another consumer of the group has the same group.instance.id, or had it when it "
+               "was killed: then it is free when the broker's "
+               "group.consumer.session.timeout.ms is over";
     return "";
 }
 
-/* An error of one topic or partition is reported as RC_REJECT: the broker itself works. */
+/* An error of one topic or partition is reported as RC_REJECT: the broker itself works. After a
+ * fatal error, whose event has the code of its cause, the handle does nothing any more. */
 static void take_error(struct group *group, rd_kafka_event_t *got, struct stream_event *event)
 {
     int code = (int)rd_kafka_event_error(got);
     struct err err = {0};
     char text[256];
+    int fatal = (int)rd_kafka_fatal_error(group->kafka, text, sizeof(text));
     enum rc rc;
 
-    if (code == RD_KAFKA_RESP_ERR__FATAL) {
-        code = (int)rd_kafka_fatal_error(group->kafka, text, sizeof(text));
-        rc = err_fail(&err, RC_FATAL, code, "kafka: %s%s", text, advice_of(code));
-    } else {
+    if (fatal != RD_KAFKA_RESP_ERR_NO_ERROR)
+        rc = err_fail(&err, RC_FATAL, fatal, "kafka: %s%s%s", text, advice_of(fatal),
+                      kafka_acl_hint(fatal));
+    else
         rc = kafka_fail(&err, code, "kafka: %s", rd_kafka_event_error_string(got));
-    }
     if (rc != RC_OK)
         set_failure(event, rc, &err);
-    event->denied = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
-                    code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    event->denied = rc != RC_FATAL && (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+                                       code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
 }
 
 void group_poll(struct group *group, struct stream_event *event, int wait_ms)

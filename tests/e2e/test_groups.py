@@ -346,7 +346,9 @@ class SameName(GroupCase):
         second = self.start("consume", ready=False, sets=sets)
         suite.wait_for("the first one to end", lambda: not first.alive(), 40)
         self.assertEqual(first.process.returncode, suite.FAILED)
-        self.assertIn("group.instance.id", first.log_text())
+        self.assertRegex(first.log_text(), "event=role_failed role=consume err=.*another consumer "
+                         "of the group has the same group.instance.id: .* with "
+                         "consumer.static_member = host run one consumer on each host")
         self.check()
         second.wait_ready()
 
@@ -494,6 +496,41 @@ class StaticBrokerAssigned(Restarts, GroupCase):
     def test_partitions_of_a_member_that_stays_away_move_when_its_session_ends(self):
         self.set_session(SESSION_S)
         self.away({})
+
+    def test_the_second_of_two_with_one_name_is_refused(self):
+        sets = {"consumer.static_member": "host"}
+        first = self.start("consume", sets=sets)
+        self.wait_all_owned(first, 40)
+        second = self.stack.role("consume", ready=False, sets=sets)
+        suite.wait_for("the second one to end", lambda: not second.alive(), 40)
+        self.assertEqual(second.process.returncode, suite.FAILED)
+        self.assertIn("another consumer of the group has the same group.instance.id",
+                      second.log_text())
+        self.more_votes()
+        self.check(self.votes)
+        self.assertEqual(self.owned(first), PARTITIONS)
+
+    def test_after_a_kill_the_name_is_free_when_the_session_ends(self):
+        """Until then the supervisor starts it again and again."""
+        self.set_session(15)
+        role = self.start("consume", sets={"consumer.static_member": "host"})
+        self.wait_all_owned(role, 40)
+        role.kill()
+        role.start()
+        ends, until = 0, time.monotonic() + 15 + NOISE_S
+        while self.owned(role) < PARTITIONS:
+            self.assertLess(time.monotonic(), until)
+            if not role.alive():
+                self.assertEqual(role.process.returncode, suite.FAILED)
+                self.assertIn("group.consumer.session.timeout.ms is over", suite.tail(role.log))
+                ends += 1
+                role.start()
+            time.sleep(0.2)
+        self.assertGreater(ends, 0)
+        role.wait_ready()
+        print(f"\nafter a kill: refused {ends} times", file=sys.stderr)
+        self.more_votes()
+        self.check(self.votes)
 
 
 if __name__ == "__main__":
