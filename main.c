@@ -34,6 +34,7 @@
 #include "schema/migrate/compare_command.h"
 #include "schema/migrate/grants.h"
 #include "schema/migrate/migrate_command.h"
+#include "tallybox_version.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,9 +5,9 @@ include(CheckPIESupported)
 check_pie_supported(LANGUAGES C)
 
 add_library(tallybox_flags INTERFACE)
-target_include_directories(tallybox_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_definitions(tallybox_flags INTERFACE _POSIX_C_SOURCE=200809L
-                           TALLYBOX_VERSION="${PROJECT_VERSION}")
+target_include_directories(tallybox_flags INTERFACE ${PROJECT_SOURCE_DIR}
+                                                    ${PROJECT_BINARY_DIR}/generated)
+target_compile_definitions(tallybox_flags INTERFACE _POSIX_C_SOURCE=200809L)
 target_compile_options(
   tallybox_flags
   INTERFACE -Wall

@@ -3,6 +3,7 @@
 
 #include "common/config/settings.h"
 #include "common/text.h"
+#include "tallybox_version.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "common/http/http.h"
 #include "common/metrics.h"
 #include "common/os.h"
+#include "tallybox_version.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -18,6 +18,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "common/text.h"
+#include "tallybox_version.h"
 
 #include <assert.h>
 #include <inttypes.h>

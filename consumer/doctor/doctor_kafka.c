@@ -2,6 +2,7 @@
 #include "consumer/doctor/doctor_kafka.h"
 
 #include "common/kafka/kafka.h"
+#include "tallybox_version.h"
 
 #include <librdkafka/rdkafka.h>
 #include <stdlib.h>

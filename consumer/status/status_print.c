@@ -4,6 +4,7 @@
 #include "common/utc.h"
 #include "consumer/singleton_lease.h"
 #include "outbox/lanes.h"
+#include "tallybox_version.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "outbox/client/result.h"
 #include "outbox/client/task_body.h"
+#include "tallybox_version.h"
 
 #include <curl/curl.h>
 #include <errno.h>

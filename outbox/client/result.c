@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/client/result.h"
 
+#include "tallybox_version.h"
+
 #include <stdio.h>
 
 _Static_assert(sizeof(((struct err *)0)->text) == TALLYBOX_ERROR_SIZE, "a text fits");

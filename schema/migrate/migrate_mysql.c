@@ -2,6 +2,7 @@
 #include "schema/migrate/migrate_mysql.h"
 
 #include "common/db/db.h"
+#include "tallybox_version.h"
 
 #include <stdio.h>
 #include <stdlib.h>

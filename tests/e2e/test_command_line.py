@@ -70,7 +70,7 @@ class CommandLine(unittest.TestCase):
                          ["rollup.interval_ms=", "compopt:-o nospace"])
         self.assertEqual(self.complete("relay", "--config", ""), [])
         self.assertEqual(self.complete("completion", "z"), ["zsh"])
-        self.assertNotIn("0.1.0", self.complete("version", ""))
+        self.assertFalse([word for word in self.complete("version", "") if word[0].isdigit()])
 
     def test_bash_completes_actions_and_their_options(self):
         self.assertEqual(self.complete("retry", "unp"), ["unpark"])

@@ -29,7 +29,7 @@ struct tallybox_error {
     char text[TALLYBOX_ERROR_SIZE];
 };
 
-/* The version of the library: "0.1.0". Static; any thread. */
+/* The version of the library: "0.4". Static; any thread. */
 const char *tallybox_version(void);
 
 #ifdef __cplusplus

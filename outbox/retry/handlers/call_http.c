@@ -4,6 +4,7 @@
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/retry/handler.h"
+#include "tallybox_version.h"
 
 #include <assert.h>
 #include <curl/curl.h>
