@@ -20,13 +20,22 @@ endif()
 
 # The static librdkafka of `./dev` comes with its own file; a packaged one is linked as it is.
 pkg_check_modules(rdkafka_static QUIET IMPORTED_TARGET rdkafka-static>=2.0)
+# TALLYBOX_RDKAFKA_ARCHIVE: the static library, or ""; TALLYBOX_RDKAFKA_LICENSES: the texts of its
+# licences. TALLYBOX_RDKAFKA_PACKAGES: the names by which pkg-config finds what it needs.
 if(rdkafka_static_FOUND)
   add_library(dep::rdkafka ALIAS PkgConfig::rdkafka_static)
-  set(TALLYBOX_RDKAFKA_PACKAGE rdkafka-static)
+  find_library(TALLYBOX_RDKAFKA_ARCHIVE librdkafka.a PATHS ${rdkafka_static_LIBRARY_DIRS} REQUIRED
+               NO_DEFAULT_PATH)
+  find_file(TALLYBOX_RDKAFKA_LICENSES NAMES LICENSES.txt copyright NO_DEFAULT_PATH
+            PATHS ${rdkafka_static_PREFIX}/share/licenses/librdkafka /usr/share/doc/librdkafka-dev)
+  execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --print-requires rdkafka-static
+                  OUTPUT_VARIABLE TALLYBOX_RDKAFKA_PACKAGES COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[a-z][^ \n]*" TALLYBOX_RDKAFKA_PACKAGES "${TALLYBOX_RDKAFKA_PACKAGES}")
   message(STATUS "librdkafka: ${rdkafka_static_VERSION}, static, ${rdkafka_static_PREFIX}")
 else()
   dep(rdkafka rdkafka>=2.0)
-  set(TALLYBOX_RDKAFKA_PACKAGE rdkafka)
+  set(TALLYBOX_RDKAFKA_ARCHIVE "")
+  set(TALLYBOX_RDKAFKA_PACKAGES rdkafka)
   message(STATUS "librdkafka: ${rdkafka_VERSION}, shared")
 endif()
 

@@ -41,7 +41,9 @@ rdkafka_compile() {
 
 # rdkafka_make plain|tsan OUT
 rdkafka_make() {
-    local kind=$1 out=$2 work=$2/.work flags=''
+    local kind=$1 out=$2 work=$2/.work
+    # Its log lines name files: not in the folder of this run, or every cache would have other bytes.
+    local flags=-ffile-prefix-map=$2/.work/=
     mkdir "$work"
     step "fetching and building librdkafka ($kind), about a minute (once)"
     rdkafka_fetch "$work" || return 1
@@ -76,7 +78,7 @@ rdkafka_packaged() { pkg-config --atleast-version="$RDKAFKA_MIN" rdkafka 2>/dev/
 
 # rdkafka_use [PRESET]: puts the librdkafka of this preset first on PKG_CONFIG_PATH.
 rdkafka_use() {
-    local prefix name=librdkafka-1 kind=plain
+    local prefix name=librdkafka-2 kind=plain
     if [[ ${1:-} == tsan ]]; then
         name=librdkafka-tsan-1 kind=tsan
     elif rdkafka_packaged; then
