@@ -27,7 +27,11 @@ target_compile_options(
             $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
             -fno-common
             -UNDEBUG # asserts stay on in release
-            -fstack-protector-strong)
+            -fstack-protector-strong
+            # Asserts name files: not where this clone happens to be, so that a release has the same bytes
+            # wherever it is built. Only there, because the words of the command differ between clones.
+            $<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
+            $<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/>)
 target_link_libraries(tallybox_flags INTERFACE Threads::Threads)
 if(TALLYBOX_WERROR)
   target_compile_options(tallybox_flags INTERFACE -Werror)

@@ -33,6 +33,8 @@ packages_of() {
         echo kcat php-cli php-mysql python3-venv
         ;;
     bench) echo wrk ;;
+    package) echo binutils dpkg-dev file git gzip python3 ;;
+    package_test) echo debootstrap lintian man-db systemd-container ;;
     stress) echo stress-ng ;;
     mutants) echo patch ;;
     fuzz) echo clang clang-14 libclang-rt-14-dev ;;
