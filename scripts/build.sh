@@ -87,13 +87,15 @@ fetch_help() {
 ./dev fetch
 
 Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
-Kafka, the scripts of Galera, schemathesis, Prometheus, kubectl, what the pages of docs/ use), so that everything later works without the network.
+Kafka, the scripts of Galera, schemathesis, Prometheus, kubectl, a validator of SPDX, what the pages of docs/
+use, and as root the container of the package tests), so that everything later works without the network.
 END
 }
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb galera kafka demo e2e pip languages bench stress mutants lint fuzz
+    packages_need build fetch mariadb galera kafka demo e2e pip languages bench stress mutants lint fuzz \
+        package package_test
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"
@@ -101,6 +103,8 @@ fetch_main() {
     schemathesis_packages >/dev/null || fail "no schemathesis: see above"
     prometheus_programs >/dev/null || fail "no Prometheus: see above"
     kubernetes_tools >/dev/null || fail "no kubectl: see above"
+    spdx_packages >/dev/null || fail "no validator of SPDX: see above"
+    [[ $(id -u) != 0 ]] || container_root >/dev/null || fail "no Debian 12 for containers: see above"
     languages_parts >/dev/null || fail "no clients for the programs of docs/: see above"
 }
 

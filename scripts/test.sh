@@ -6,18 +6,24 @@
 . "$ROOT/scripts/process.sh"
 # shellcheck source=scripts/test_e2e.sh
 . "$ROOT/scripts/test_e2e.sh"
+# shellcheck source=scripts/package.sh
+. "$ROOT/scripts/package.sh"
+# shellcheck source=scripts/test_package.sh
+. "$ROOT/scripts/test_package.sh"
 # shellcheck source=scripts/test_long.sh
 . "$ROOT/scripts/test_long.sh"
 
 test_help() {
     cat <<'END'
-./dev test [--preset PRESET] [--part K/N] [--program FILE] [unit|flow|e2e|chaos|long]... [NAME]
+./dev test [--preset PRESET] [--part K/N] [--program FILE] [unit|flow|e2e|chaos|package|long]... [NAME]
 
 Builds and runs the tests; without a tier unit, flow and e2e.
 
   unit   pure modules, no I/O
   flow   engines on fakes of their ops and on librdkafka's in-process broker
   e2e    the program on real Kafka, once with MariaDB and once with MySQL
+  package  the Debian packages: built twice with the same bytes, installed in a container under systemd,
+         upgraded and removed; needs root
   chaos  a minute of ./dev chaos on each database, and the tests of that instrument
   long   what takes minutes, about an hour and a half in all: new seeds of the simulation, also under
          sanitizers, five minutes of chaos on each database, eight of fuzzing, the e2e classes that
@@ -64,7 +70,7 @@ test_parse() {
             shift
             ;;
         -*) usage_error "test does not know '$1'; see ./dev test --help" ;;
-        unit | flow | e2e | chaos | long) TEST_TIERS+=("$1") ;;
+        unit | flow | e2e | chaos | package | long) TEST_TIERS+=("$1") ;;
         *)
             [[ -z $TEST_NAME ]] ||
                 usage_error "one NAME only, not '$TEST_NAME' and '$1'; see ./dev test --help"
@@ -176,7 +182,7 @@ test_main() {
     local -a c_tiers=()
     test_parse "$@"
     for tier in "${TEST_TIERS[@]}"; do
-        [[ $tier =~ ^(e2e|chaos|long)$ ]] || c_tiers+=("$tier")
+        [[ $tier =~ ^(e2e|chaos|package|long)$ ]] || c_tiers+=("$tier")
     done
     build_prepare "$TEST_PRESET"
     packages_need test
@@ -187,6 +193,7 @@ test_main() {
     ((${#c_tiers[@]} == 0)) || test_c "${c_tiers[@]}"
     [[ " ${TEST_TIERS[*]} " != *" e2e "* ]] || e2e_all e2e
     [[ " ${TEST_TIERS[*]} " != *" chaos "* ]] || e2e_all chaos
+    [[ " ${TEST_TIERS[*]} " != *" package "* ]] || package_all
     [[ " ${TEST_TIERS[*]} " != *" long "* ]] || long_all
     test_report
 }
