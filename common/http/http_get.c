@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/http/http_get.h"
 
+#include "tallybox_version.h"
+
 #include <curl/curl.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
