@@ -32,6 +32,17 @@ packages_of() {
         command -v npm >/dev/null || echo nodejs npm
         echo kcat php-cli php-mysql python3-venv
         ;;
+    cluster)
+        # A Docker of this machine stays the one we use.
+        command -v docker >/dev/null || echo docker.io
+        docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || echo docker-compose
+        echo binutils openssl python3
+        ;;
+    engine)
+        command -v dockerd >/dev/null || echo docker.io
+        echo iptables iproute2
+        ;;
+    base) echo debootstrap debian-archive-keyring ;;
     bench) echo wrk ;;
     package) echo binutils dpkg-dev file git gzip python3 ;;
     package_test) echo debootstrap lintian man-db systemd-container ;;

@@ -1,0 +1,331 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# ./dev cluster: tallybox as in production, in containers on this machine.
+
+# shellcheck source=scripts/process.sh
+. "$ROOT/scripts/process.sh"
+# shellcheck source=scripts/part_base.sh
+. "$ROOT/scripts/part_base.sh"
+# shellcheck source=scripts/cluster_engine.sh
+. "$ROOT/scripts/cluster_engine.sh"
+# shellcheck source=scripts/cluster_images.sh
+. "$ROOT/scripts/cluster_images.sh"
+
+cluster_help() {
+    cat <<'END'
+./dev cluster COMMAND
+
+  up [--scale SERVICE=N]...   builds the images, starts everything and waits until it is ready: three
+                              brokers, a database with a replica, 2 serve behind a balancer, 2 relay
+                              on 4 lanes, 3 consume on 12 partitions, 2 retry, rollup, housekeep,
+                              Prometheus and Grafana. On a cluster that runs it changes the numbers
+  status                      `tallybox status` of the cluster, and its addresses
+  vote [--count N] [--contents N] [--ledger FILE]
+                              sends N votes (1000) on N contents (100) through the balancer, repeats
+                              what is answered 429 or 503, and prints what was accepted; FILE gets
+                              each accepted vote
+  logs [--follow] [SERVICE]   what the containers log
+  compose WORD...             docker compose with the files and variables of the cluster, for the rest:
+                              `compose ps`, `compose run --rm tools verify`
+  down [--images]             removes everything, also after an `up` that failed or was killed: the
+                              containers, networks, volumes, secrets, and the private engine. With
+                              --images also the images that were built or loaded
+
+Without a Docker engine that answers, root gets a private one in build/cluster, with its images in the
+cache. Without an image registry the servers come from Debian packages and Maven jars, and Grafana is
+left out. docker/README.md describes the services and variables:
+
+  TALLYBOX_API_PORT, TALLYBOX_PROMETHEUS_PORT, TALLYBOX_GRAFANA_PORT   on 127.0.0.1; default 8080, 9090,
+                              3000, or another one where these are in use
+  TALLYBOX_CLUSTER_IMAGES     auto (default), official or standin
+  TALLYBOX_IMAGE, TALLYBOX_KAFKA_IMAGE, TALLYBOX_MYSQL_IMAGE, TALLYBOX_HAPROXY_IMAGE,
+  TALLYBOX_PROMETHEUS_IMAGE, TALLYBOX_GRAFANA_IMAGE                    instead of the pinned ones
+
+The cluster needs 4 GB of memory. Exit codes: 0 done, 1 failed, 2 wrong usage.
+END
+}
+
+CLUSTER=$ROOT/build/cluster
+CLUSTER_PROJECT=tallybox
+CLUSTER_READY_SECONDS=${TALLYBOX_CLUSTER_READY_SECONDS:-600}
+CLUSTER_SERVICES=(serve relay consume retry rollup housekeep) # that may be scaled
+CLUSTER_VARIABLES=(
+    TALLYBOX_IMAGE TALLYBOX_KAFKA_IMAGE TALLYBOX_MYSQL_IMAGE TALLYBOX_HAPROXY_IMAGE
+    TALLYBOX_PROMETHEUS_IMAGE TALLYBOX_GRAFANA_IMAGE TALLYBOX_API_PORT TALLYBOX_PROMETHEUS_PORT
+    TALLYBOX_GRAFANA_PORT TALLYBOX_SECRETS
+)
+CLUSTER_SCALE=() CLUSTER_UP_PID='' CLUSTER_UP_BORN=''
+
+# The compose that is there: the plugin, or Debian's docker-compose 1.29.
+cluster_compose() {
+    local -a program=(docker compose)
+    docker compose version >/dev/null 2>&1 || program=(docker-compose)
+    "${program[@]}" --project-name "$CLUSTER_PROJECT" --file docker/compose.yaml \
+        --env-file "$CLUSTER/variables" "$@"
+}
+
+# cluster_ids WHAT...: of the project's containers, networks or volumes.
+cluster_ids() { docker "$@" --quiet --filter "label=com.docker.compose.project=$CLUSTER_PROJECT"; }
+
+# SERVICE|NUMBER|STATE|STATUS of every container that is no run of tools.
+cluster_containers() {
+    docker ps --all --filter "label=com.docker.compose.project=$CLUSTER_PROJECT" \
+        --filter label=com.docker.compose.oneoff=False --format \
+        '{{.Label "com.docker.compose.service"}}|{{.Label "com.docker.compose.container-number"}}|{{.State}}|{{.Status}}' |
+        LC_ALL=C sort
+}
+
+# The variables under which the cluster was started count for every later command.
+cluster_load() {
+    local name value
+    [[ -f $CLUSTER/variables ]] || return 1
+    while IFS='=' read -r name value; do
+        [[ -n ${!name:-} ]] || export "$name=$value"
+    done <"$CLUSTER/variables"
+}
+
+cluster_save() {
+    local name
+    for name in "${CLUSTER_VARIABLES[@]}"; do
+        [[ -z ${!name:-} ]] || echo "$name=${!name}"
+    done >"$CLUSTER/variables.new"
+    mv "$CLUSTER/variables.new" "$CLUSTER/variables"
+}
+
+cluster_need() {
+    cluster_load && engine_find || fail 'the cluster does not run: ./dev cluster up starts it'
+}
+
+# port_choose VARIABLE DEFAULT: what the caller has set, or the default, or a free one.
+port_choose() {
+    local port=${!1:-}
+    if [[ -n $port ]]; then
+        [[ $port =~ ^[0-9]{1,5}$ ]] || usage_error "$1=$port: expected a port"
+        ! port_taken "$port" || fail "port $port is in use: set $1 to another one"
+    else
+        port=$2
+        ! port_taken "$port" || port=$(port_free)
+    fi
+    export "$1=$port"
+}
+
+cluster_ports() {
+    port_choose TALLYBOX_API_PORT 8080
+    port_choose TALLYBOX_PROMETHEUS_PORT 9090
+    [[ $IMAGES_KIND == standin ]] || port_choose TALLYBOX_GRAFANA_PORT 3000
+}
+
+# Stand-ins have no Grafana.
+cluster_services() {
+    cluster_compose config --services | grep -vx tools |
+        if [[ $IMAGES_KIND == standin && -z ${TALLYBOX_GRAFANA_IMAGE:-} ]]; then grep -vx grafana; else cat; fi
+}
+
+cluster_scale_parse() {
+    [[ ${1:-} =~ ^([a-z]+)=([0-9]{1,2})$ ]] && [[ " ${CLUSTER_SERVICES[*]} " == *" ${BASH_REMATCH[1]} "* ]] ||
+        usage_error "--scale takes SERVICE=N, such as consume=6, with one of: ${CLUSTER_SERVICES[*]}"
+    [[ ${BASH_REMATCH[1]} != serve ]] || ((10#${BASH_REMATCH[2]} <= 8)) ||
+        usage_error 'the balancer knows 8 servers at most: --scale serve=N with N up to 8'
+    CLUSTER_SCALE+=(--scale "$1")
+}
+
+# What an `up` that ends before its time leaves is for `down`; only compose must not go on alone.
+cluster_up_exit() {
+    local code=$?
+    trap - EXIT INT TERM HUP
+    [[ -z $CLUSTER_UP_PID ]] || process_end "$CLUSTER_UP_PID" "$CLUSTER_UP_BORN" TERM 20 || true
+    ((code == 0)) || say 'What has been started is still there: ./dev cluster logs SERVICE shows more,' \
+        './dev cluster down removes it.'
+    exit "$code"
+}
+
+# The containers that have failed: steps that ended with an error, and roles that are not healthy.
+cluster_failed() {
+    awk -F'|' '$3 == "exited" && $4 !~ /^Exited \(0\)/ || $3 == "dead" || $4 ~ /unhealthy/ {print $1 "|" $2 "|" $4}' \
+        <<<"$1"
+}
+
+# cluster_progress BEFORE NOW: a line for each container that has come further.
+cluster_progress() {
+    local service number state status line
+    while IFS='|' read -r service number state status; do
+        case $status in
+        *"(healthy)"*) line="$service $number is ready" ;;
+        "Exited (0)"*) line="$service is done" ;;
+        *) continue ;;
+        esac
+        [[ $1 == *$'\n'"$line"$'\n'* ]] || {
+            printf '    %3d s  %s\n' "$((SECONDS - CLUSTER_BEGAN))" "$line" >&2
+            CLUSTER_SEEN+=$line$'\n'
+        }
+    done <<<"$2"
+}
+
+# Whether all that has been started is ready or done.
+cluster_settled() {
+    ! awk -F'|' '$3 == "running" && $4 ~ /\(healthy\)/ || $4 ~ /^Exited \(0\)/ {next} {print}' <<<"$1" |
+        grep -q .
+}
+
+cluster_explain() {
+    local service number status id
+    while IFS='|' read -r service number status; do
+        [[ -n $service ]] || continue
+        say "--- $service $number: $status. The end of its log:"
+        id=$(cluster_ids ps --all --filter "label=com.docker.compose.service=$service" \
+            --filter "label=com.docker.compose.container-number=$number" | head -n 1)
+        docker logs --tail 15 "$id" >&2 2>&1 || true
+    done <<<"$1"
+}
+
+# Until compose has started everything and all of it is ready.
+cluster_wait() {
+    local deadline=$((SECONDS + CLUSTER_READY_SECONDS)) now='' code
+    CLUSTER_SEEN=$'\n'
+    while true; do
+        now=$(cluster_containers)
+        cluster_progress "$CLUSTER_SEEN" "$now"
+        if ! process_is "$CLUSTER_UP_PID" "$CLUSTER_UP_BORN"; then
+            if [[ -n $CLUSTER_UP_PID ]]; then
+                code=0
+                wait "$CLUSTER_UP_PID" || code=$?
+                CLUSTER_UP_PID=''
+                ((code == 0)) || {
+                    tail -n 15 "$CLUSTER/up.log" >&2
+                    cluster_explain "$(cluster_failed "$now")"
+                    fail "the cluster could not be started (see above and ${CLUSTER#"$ROOT/"}/up.log)"
+                }
+                continue
+            fi
+            ! cluster_settled "$now" || return 0
+        fi
+        ((SECONDS < deadline)) || {
+            cluster_explain "$(awk -F'|' '$4 !~ /\(healthy\)|^Exited \(0\)/ {print $1 "|" $2 "|" $4}' <<<"$now")"
+            fail "the cluster is not ready after $CLUSTER_READY_SECONDS s (see above)"
+        }
+        sleep 1
+    done
+}
+
+cluster_addresses() {
+    say "    API         http://127.0.0.1:$TALLYBOX_API_PORT (token: ${TALLYBOX_SECRETS#"$ROOT/"}/api_token)"
+    say "    Prometheus  http://127.0.0.1:$TALLYBOX_PROMETHEUS_PORT"
+    [[ -z ${TALLYBOX_GRAFANA_PORT:-} ]] || say "    Grafana     http://127.0.0.1:$TALLYBOX_GRAFANA_PORT"
+}
+
+cluster_up() {
+    local -a services
+    while (($#)); do
+        case $1 in
+        --scale)
+            cluster_scale_parse "${2:-}"
+            shift
+            ;;
+        *) usage_error "cluster up does not know '$1'; see ./dev cluster --help" ;;
+        esac
+        shift
+    done
+    CLUSTER_BEGAN=$SECONDS
+    trap cluster_up_exit EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    mkdir -p "$CLUSTER"
+    engine_need
+    if ! cluster_load; then
+        images_prepare
+        cluster_ports
+        export TALLYBOX_SECRETS=${TALLYBOX_SECRETS:-$CLUSTER/secrets}
+        cluster_save
+    else
+        images_prepare
+    fi
+    docker/secrets.sh "$TALLYBOX_SECRETS" "$TALLYBOX_IMAGE"
+    mapfile -t services < <(cluster_services)
+    ((${#services[@]})) || fail 'docker compose cannot read docker/compose.yaml (see above)'
+    step "starting the cluster (${#services[@]} services)"
+    cluster_compose up --detach "${CLUSTER_SCALE[@]}" "${services[@]}" >"$CLUSTER/up.log" 2>&1 </dev/null &
+    CLUSTER_UP_PID=$!
+    CLUSTER_UP_BORN=$(process_born "$CLUSTER_UP_PID") || CLUSTER_UP_BORN=0
+    cluster_wait
+    step "the cluster is ready after $((SECONDS - CLUSTER_BEGAN)) s"
+    cluster_addresses
+}
+
+cluster_status() {
+    (($# == 0)) || usage_error "cluster status takes no argument"
+    cluster_need
+    cluster_addresses
+    cluster_compose run --rm -T tools status 2> >(grep -vE '^(Creating|Starting) |^ ?Container ' >&2)
+}
+
+cluster_vote() {
+    cluster_need
+    /usr/bin/python3 -B scripts/cluster_votes.py --port "$TALLYBOX_API_PORT" \
+        --token-file "$TALLYBOX_SECRETS/api_token" "$@"
+}
+
+cluster_logs() {
+    local -a words=(--tail 200)
+    while (($#)); do
+        case $1 in
+        --follow) words=(--tail 20 --follow) ;;
+        -*) usage_error "cluster logs does not know '$1'; see ./dev cluster --help" ;;
+        *) words+=("$1") ;;
+        esac
+        shift
+    done
+    cluster_need
+    cluster_compose logs "${words[@]}"
+}
+
+# Everything of the project by its label, whatever an `up` had come to.
+cluster_remove() {
+    local -a ids
+    mapfile -t ids < <(cluster_ids ps --all)
+    ((${#ids[@]} == 0)) || {
+        step "removing ${#ids[@]} containers"
+        docker rm --force --volumes "${ids[@]}" >/dev/null
+    }
+    mapfile -t ids < <(cluster_ids network ls)
+    ((${#ids[@]} == 0)) || docker network rm "${ids[@]}" >/dev/null
+    mapfile -t ids < <(cluster_ids volume ls)
+    ((${#ids[@]} == 0)) || docker volume rm "${ids[@]}" >/dev/null
+}
+
+cluster_down() {
+    local images=0
+    while (($#)); do
+        case $1 in
+        --images) images=1 ;;
+        *) usage_error "cluster down does not know '$1'; see ./dev cluster --help" ;;
+        esac
+        shift
+    done
+    if engine_find; then
+        cluster_remove
+        ((!images)) || images_remove
+    elif engine_load; then
+        # It has ended by itself. Started once more, it finds its containers and networks and removes them.
+        if (engine_start); then
+            engine_load
+            cluster_remove
+        fi
+    fi
+    engine_stop
+    if ((images)) && [[ $(id -u) == 0 ]]; then rm -rf "$(engine_data)"; fi
+    rm -rf "$CLUSTER"
+}
+
+cluster_main() {
+    local command=${1:-}
+    (($# == 0)) || shift
+    case $command in
+    up | status | vote | logs | down) "cluster_$command" "$@" ;;
+    compose)
+        cluster_need
+        cluster_compose "$@"
+        ;;
+    '') usage_error 'cluster needs a COMMAND; see ./dev cluster --help' ;;
+    *) usage_error "cluster does not know '$command'; see ./dev cluster --help" ;;
+    esac
+}
