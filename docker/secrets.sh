@@ -10,9 +10,9 @@ ROLES=(migrate serve relay retry retry_admin consume rollup housekeep status ver
 DIR=${1:?usage: docker/secrets.sh DIR [IMAGE]}
 IMAGE=${2:-${TALLYBOX_IMAGE:-tallybox:local}}
 
-# secret_make NAME: a random one, in a file of its own.
+# secret_make NAME: a random one, in a file of its own. MySQL takes 32 characters for a replica.
 secret_make() {
-    [[ -s $DIR/$1 ]] || openssl rand -hex 24 >"$DIR/$1.new"
+    [[ -s $DIR/$1 ]] || openssl rand -hex 16 >"$DIR/$1.new"
     [[ ! -f $DIR/$1.new ]] || mv "$DIR/$1.new" "$DIR/$1"
 }
 

@@ -48,6 +48,8 @@ END
 CLUSTER=$ROOT/build/cluster
 CLUSTER_PROJECT=tallybox
 CLUSTER_READY_SECONDS=${TALLYBOX_CLUSTER_READY_SECONDS:-600}
+# Roles may end while their servers start, and are started again.
+CLUSTER_RESTARTS_MAX=8
 CLUSTER_SERVICES=(serve relay consume retry rollup housekeep) # that may be scaled
 CLUSTER_VARIABLES=(
     TALLYBOX_IMAGE TALLYBOX_KAFKA_IMAGE TALLYBOX_MYSQL_IMAGE TALLYBOX_HAPROXY_IMAGE
@@ -66,6 +68,13 @@ cluster_compose() {
 
 # cluster_ids WHAT...: of the project's containers, networks or volumes.
 cluster_ids() { docker "$@" --quiet --filter "label=com.docker.compose.project=$CLUSTER_PROJECT"; }
+
+# cluster_id SERVICE NUMBER
+cluster_id() {
+    cluster_ids ps --all --filter "label=com.docker.compose.service=$1" \
+        --filter "label=com.docker.compose.container-number=$2" \
+        --filter label=com.docker.compose.oneoff=False | head -n 1
+}
 
 # SERVICE|NUMBER|STATE|STATUS of every container that is no run of tools.
 cluster_containers() {
@@ -139,16 +148,27 @@ cluster_up_exit() {
     exit "$code"
 }
 
-# The containers that have failed: steps that ended with an error, and roles that are not healthy.
+# The containers that are neither ready nor done, as SERVICE|NUMBER|STATUS.
+cluster_unfinished() {
+    awk -F'|' '$4 !~ /\(healthy\)|^Exited \(0\)/ {print $1 "|" $2 "|" $4}' <<<"$1"
+}
+
+# Those of them that ended with an error, or again and again.
 cluster_failed() {
-    awk -F'|' '$3 == "exited" && $4 !~ /^Exited \(0\)/ || $3 == "dead" || $4 ~ /unhealthy/ {print $1 "|" $2 "|" $4}' \
-        <<<"$1"
+    local service number state status id
+    while IFS='|' read -r service number state status; do
+        id=$(cluster_id "$service" "$number")
+        [[ $state == exited && $status != "Exited (0)"* || $state == dead ]] ||
+            (($(docker inspect --format '{{.RestartCount}}' "$id" 2>/dev/null || echo 0) > CLUSTER_RESTARTS_MAX)) ||
+            continue
+        echo "$service|$number|$status"
+    done < <(grep -vE '\(healthy\)|\|Exited \(0\)|\|created\|' <<<"$1")
 }
 
 # cluster_progress BEFORE NOW: a line for each container that has come further.
 cluster_progress() {
-    local service number state status line
-    while IFS='|' read -r service number state status; do
+    local service number status line
+    while IFS='|' read -r service number _ status; do
         case $status in
         *"(healthy)"*) line="$service $number is ready" ;;
         "Exited (0)"*) line="$service is done" ;;
@@ -161,48 +181,45 @@ cluster_progress() {
     done <<<"$2"
 }
 
-# Whether all that has been started is ready or done.
-cluster_settled() {
-    ! awk -F'|' '$3 == "running" && $4 ~ /\(healthy\)/ || $4 ~ /^Exited \(0\)/ {next} {print}' <<<"$1" |
-        grep -q .
-}
-
 cluster_explain() {
     local service number status id
     while IFS='|' read -r service number status; do
         [[ -n $service ]] || continue
         say "--- $service $number: $status. The end of its log:"
-        id=$(cluster_ids ps --all --filter "label=com.docker.compose.service=$service" \
-            --filter "label=com.docker.compose.container-number=$number" | head -n 1)
+        id=$(cluster_id "$service" "$number")
         docker logs --tail 15 "$id" >&2 2>&1 || true
     done <<<"$1"
 }
 
+# compose has ended: with an error, or after it has started everything.
+cluster_compose_end() {
+    local code=0
+    wait "$CLUSTER_UP_PID" || code=$?
+    CLUSTER_UP_PID=''
+    ((code)) || return 0
+    tail -n 15 "$CLUSTER/up.log" >&2
+    cluster_explain "$(cluster_failed "$(cluster_containers)")"
+    fail "the cluster could not be started (see above and ${CLUSTER#"$ROOT/"}/up.log)"
+}
+
 # Until compose has started everything and all of it is ready.
 cluster_wait() {
-    local deadline=$((SECONDS + CLUSTER_READY_SECONDS)) now='' code
+    local deadline=$((SECONDS + CLUSTER_READY_SECONDS)) now failed
     CLUSTER_SEEN=$'\n'
     while true; do
+        process_is "$CLUSTER_UP_PID" "$CLUSTER_UP_BORN" || [[ -z $CLUSTER_UP_PID ]] || cluster_compose_end
         now=$(cluster_containers)
         cluster_progress "$CLUSTER_SEEN" "$now"
-        if ! process_is "$CLUSTER_UP_PID" "$CLUSTER_UP_BORN"; then
-            if [[ -n $CLUSTER_UP_PID ]]; then
-                code=0
-                wait "$CLUSTER_UP_PID" || code=$?
-                CLUSTER_UP_PID=''
-                ((code == 0)) || {
-                    tail -n 15 "$CLUSTER/up.log" >&2
-                    cluster_explain "$(cluster_failed "$now")"
-                    fail "the cluster could not be started (see above and ${CLUSTER#"$ROOT/"}/up.log)"
-                }
-                continue
-            fi
-            ! cluster_settled "$now" || return 0
+        [[ -n $CLUSTER_UP_PID || -n $(cluster_unfinished "$now") ]] || return 0
+        failed=$(cluster_failed "$now")
+        if [[ -n $failed ]]; then
+            cluster_explain "$failed"
+            fail 'the cluster could not be started: a container fails (see above)'
         fi
-        ((SECONDS < deadline)) || {
-            cluster_explain "$(awk -F'|' '$4 !~ /\(healthy\)|^Exited \(0\)/ {print $1 "|" $2 "|" $4}' <<<"$now")"
+        if ((SECONDS > deadline)); then
+            cluster_explain "$(cluster_unfinished "$now")"
             fail "the cluster is not ready after $CLUSTER_READY_SECONDS s (see above)"
-        }
+        fi
         sleep 1
     done
 }

@@ -7,9 +7,11 @@ ENGINE=$ROOT/build/cluster/engine
 ENGINE_START_SECONDS=90 ENGINE_STOP_SECONDS=120
 # A socket's path is bounded by the kernel; containerd appends to this folder.
 ENGINE_RUN_PATH_MAX=60
+# What it writes beside its folders, whatever its options are.
+ENGINE_PATHS=(/etc/docker/key.json /etc/docker /run/containerd /run/docker)
 
 # The state of the private engine, from $ENGINE/env.
-ENGINE_PID='' ENGINE_BORN='' ENGINE_RUN='' ENGINE_FORWARD='' ENGINE_IP_FORWARD='' ENGINE_KEY=''
+ENGINE_PID='' ENGINE_BORN='' ENGINE_RUN='' ENGINE_FORWARD='' ENGINE_IP_FORWARD=''
 
 engine_data() { echo "$(cache_root)/docker-1"; }
 
@@ -18,7 +20,7 @@ engine_load() {
     [[ -f $ENGINE/env ]] || return 1
     while IFS='=' read -r key value; do
         case $key in
-        PID | BORN | RUN | FORWARD | IP_FORWARD | KEY) printf -v "ENGINE_$key" '%s' "$value" ;;
+        PID | BORN | RUN | FORWARD | IP_FORWARD) printf -v "ENGINE_$key" '%s' "$value" ;;
         esac
     done <"$ENGINE/env"
     export DOCKER_HOST=unix://$ENGINE_RUN/docker.sock DOCKER_CONFIG=$ENGINE/client
@@ -26,7 +28,7 @@ engine_load() {
 
 engine_save() {
     local key name
-    for key in PID BORN RUN FORWARD IP_FORWARD KEY; do
+    for key in PID BORN RUN FORWARD IP_FORWARD; do
         name=ENGINE_$key
         echo "$key=${!name}"
     done >"$ENGINE/env.new"
@@ -55,10 +57,12 @@ engine_refuse_other() {
 
 # What starting an engine changes on the machine and stopping it does not change back.
 engine_remember() {
+    local path
     ENGINE_FORWARD=$(iptables -S FORWARD 2>/dev/null | awk '$1 == "-P" {print $3}')
     ENGINE_IP_FORWARD=$(cat /proc/sys/net/ipv4/ip_forward)
-    ENGINE_KEY=keep
-    [[ -e /etc/docker/key.json ]] || ENGINE_KEY=remove
+    for path in "${ENGINE_PATHS[@]}"; do
+        [[ -e $path ]] || echo "$path"
+    done >"$ENGINE/absent"
     ip -o link 2>/dev/null | awk -F': ' '{print $2}' >"$ENGINE/links"
 }
 
@@ -109,17 +113,20 @@ engine_need() {
     engine_start
 }
 
-# Processes that name the run folder, as a container's shim does, and their children first: the first
-# process of a container, whose end ends all of it.
+# What a killed engine leaves: processes of its own that name the run folder, as a container's shim
+# does. The children of a shim come first: the first process of a container, whose end ends all of it.
 engine_kill_rest() {
-    local folder pid child
+    local folder pid name words children
     for folder in /proc/[0-9]*; do
         pid=${folder#/proc/}
-        tr '\0' ' ' <"$folder/cmdline" 2>/dev/null | grep -qF -- "$ENGINE_RUN/" || continue
-        for child in $(cat "$folder/task/$pid/children" 2>/dev/null); do
-            kill -KILL "$child" 2>/dev/null || true
-        done
-        kill -KILL "$pid" 2>/dev/null || true
+        name=$(cat "$folder/comm" 2>/dev/null) || continue
+        [[ $name == containerd* || $name == runc* || $name == docker* ]] || continue
+        words=$(tr '\0' ' ' 2>/dev/null <"$folder/cmdline") || continue
+        [[ $words == *"$ENGINE_RUN/"* ]] || continue
+        children=$(awk -v parent="$pid" '{sub(/.*\) /, ""); if ($2 == parent) print FILENAME}' \
+            /proc/[0-9]*/stat 2>/dev/null | sed 's|/proc/\([0-9]*\)/stat|\1|') || true
+        # shellcheck disable=SC2086 # pids
+        kill -KILL $children "$pid" 2>/dev/null || true
     done
 }
 
@@ -159,7 +166,15 @@ engine_remove_links() {
     ip -o link 2>/dev/null | awk -F': ' '{print $2}' | grep -E '^(br-[0-9a-f]{12}$|docker0$|veth)' |
         sed 's/@.*//' | while IFS= read -r link; do
         grep -q "^$link\(@\|$\)" "$ENGINE/links" || ip link delete "$link" 2>/dev/null || true
-    done
+    done || true
+}
+
+# Those that were not there before. None is worth keeping: sockets, and a key of this engine alone.
+engine_remove_paths() {
+    local path
+    while IFS= read -r path; do
+        [[ " ${ENGINE_PATHS[*]} " != *" $path "* ]] || rm -rf "$path"
+    done <"$ENGINE/absent"
 }
 
 # engine_stop: the private engine and everything that it left on the machine but images.
@@ -171,13 +186,13 @@ engine_stop() {
     process_end "$ENGINE_PID" "$ENGINE_BORN" TERM "$ENGINE_STOP_SECONDS" || clean=0
     process_end "$ENGINE_PID" "$ENGINE_BORN" KILL 10 || fail "pid $ENGINE_PID does not die"
     for number in 1 2 3; do
-        engine_kill_rest
+        engine_kill_rest 2>/dev/null
         sleep "0.$number"
     done
     engine_unmount
     engine_remove_rules
     engine_remove_links
-    [[ $ENGINE_KEY != remove ]] || rm -f /etc/docker/key.json
+    engine_remove_paths
     rm -rf "$data"/{containers,network,volumes,tmp,plugins,swarm,trust} "$ENGINE_RUN"
     # Layers of containers that nothing knows any more cannot be told from those of images.
     ((clean)) || rm -rf "$data"

@@ -4,7 +4,7 @@
 
 IMAGES_BASE=debian:bookworm-slim
 IMAGES_PULL_SECONDS=120
-IMAGES_OURS=tallybox:local
+IMAGES_OURS=tallybox:local IMAGES_RUNTIME=tallybox-runtime:local
 STANDINS=(kafka mysql haproxy prometheus)
 # What our program may be linked with, because the image has it.
 IMAGES_LIBRARIES='libcurl.so.4 libinih.so.1 libjansson.so.4 liblz4.so.1 libmariadb.so.3
@@ -86,8 +86,8 @@ image_build() {
     shift 4
     [[ $(image_label "$tag" tallybox.key) != "$key" ]] || return 0
     step "building the image $tag"
-    DOCKER_BUILDKIT=1 quietly docker build --progress plain "${IMAGES_WORDS[@]}" "$@" \
-        --label "tallybox.key=$key" --tag "$tag" --file "$file" "$context" || {
+    quietly docker build --force-rm "${IMAGES_WORDS[@]}" "$@" --label "tallybox.key=$key" --tag "$tag" \
+        --file "$file" "$context" || {
         say "FAILED: the image $tag cannot be built (the end of its build is above)"
         return 1
     }
@@ -139,25 +139,26 @@ program_fits() {
     done
 }
 
-# The program is built outside, where ./dev build finds most objects done, and goes into the image as
-# a stage. Where it would not run there, docker/Dockerfile builds it.
+# The program is built outside, where ./dev build finds most objects done, and is added to the stage
+# `runtime` of docker/Dockerfile. Where it would not run there, the Dockerfile builds it.
 ours_build() {
-    local program=build/cluster/context/program key
+    local context=build/cluster/context/tallybox
     local -a words=(--build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || true)")
     build_prepare release
     build_preset release
-    mkdir -p "$program/usr/local/bin"
-    if program_fits build/release/tallybox; then
-        install --strip build/release/tallybox "$program/usr/local/bin/tallybox"
-        tar -C "$program" -c . | docker import - tallybox-program:local >/dev/null ||
-            fail 'the program cannot be imported as an image'
-        words+=(--build-arg PROGRAM=tallybox-program:local)
-        key=$(images_key docker/Dockerfile "$program")
-    else
-        say '    The program of this machine does not fit into an image of Debian 12: it is built again there.'
-        key=$(images_key docker/Dockerfile build/release/tallybox)
+    if ! program_fits build/release/tallybox; then
+        say '    The program of this machine does not run in an image of Debian 12: it is built again there.'
+        image_build "$IMAGES_OURS" "$(images_key docker/Dockerfile build/release/tallybox)" . \
+            docker/Dockerfile "${words[@]}"
+        return
     fi
-    image_build "$IMAGES_OURS" "$key" . docker/Dockerfile "${words[@]}"
+    mkdir -p "$context/empty"
+    install --strip build/release/tallybox "$context/tallybox"
+    printf 'FROM %s\nCOPY tallybox /usr/local/bin/tallybox\n' "$IMAGES_RUNTIME" >"$context/Dockerfile"
+    image_build "$IMAGES_RUNTIME" "$(images_key docker/Dockerfile)" "$context/empty" docker/Dockerfile \
+        --target runtime "${words[@]}" &&
+        image_build "$IMAGES_OURS" "$(images_key docker/Dockerfile "$context")" "$context" \
+            "$context/Dockerfile"
 }
 
 # Ours while the others wait for the network. Sets the variables of compose.yaml that are not set.
@@ -167,7 +168,8 @@ images_prepare() {
     images_choose
     images_build_words
     if [[ $IMAGES_KIND == standin ]]; then
-        packages_need kafka fetch
+        packages_need fetch
+        [[ -d $(cache_root)/$(kafka_part) ]] || packages_need kafka
         for name in "${STANDINS[@]}"; do
             variable=TALLYBOX_${name^^}_IMAGE
             [[ -z ${!variable:-} ]] || continue
@@ -190,5 +192,5 @@ images_remove() {
     for name in "${STANDINS[@]}"; do
         docker image rm --force "tallybox-standin-$name:local" >/dev/null 2>&1 || true
     done
-    docker image rm --force "$IMAGES_OURS" tallybox-program:local >/dev/null 2>&1 || true
+    docker image rm --force "$IMAGES_OURS" "$IMAGES_RUNTIME" >/dev/null 2>&1 || true
 }

@@ -42,4 +42,6 @@ kafka_make() {
     }
 }
 
-kafka_home() { cache_part "kafka-$KAFKA_VERSION-1" kafka_make; }
+kafka_part() { echo "kafka-$KAFKA_VERSION-1"; }
+
+kafka_home() { cache_part "$(kafka_part)" kafka_make; }
