@@ -297,7 +297,7 @@ class Votes(unittest.TestCase):
 
 
 def api_votes(ids):
-    return cluster.api(f"/v1/votes?contentIds={ids}")["contents"]
+    return cluster.api(f"/v1/votes?contentIds={ids}")
 
 
 class Memory(unittest.TestCase):
