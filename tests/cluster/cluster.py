@@ -37,14 +37,15 @@ def wait_for(what, probe, seconds=180, every=0.5):
         time.sleep(every)
 
 
-def run(*words, expect=0, seconds=900, stdin=None, env=None):
-    """A command to its end; stdout as text."""
-    done = subprocess.run([str(word) for word in words], input=stdin, capture_output=True, text=True,
-                          timeout=seconds, check=False, cwd=ROOT, env={**os.environ, **(env or {})})
+def run(*words, expect=0, seconds=900, env=None, streams=False):
+    """A command to its end; stdout as text, with streams also stderr."""
+    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=seconds, check=False, cwd=ROOT,
+                          env={**os.environ, **(env or {})})
     if expect is not None and done.returncode != expect:
         raise AssertionError(f"{' '.join(map(str, words))} ended with {done.returncode}\n"
                              f"{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
+    return done.stdout + (done.stderr if streams else "")
 
 
 def cluster(*words, **options):
@@ -66,6 +67,16 @@ def docker(*words, **options):
     folder = values(WORK / "engine/env").get("RUN")
     env = {"DOCKER_HOST": f"unix://{folder}/docker.sock"} if folder else {}
     return run("docker", *words, env=env, **options)
+
+
+def is_private():
+    """Whether `./dev cluster` has started an engine of its own."""
+    return bool(values(WORK / "engine/env"))
+
+
+def is_started():
+    """Whether an `up` has come as far as to start containers."""
+    return (WORK / "up.log").exists()
 
 
 def variable(name):
@@ -95,6 +106,11 @@ def containers(*services):
     found = [Container(facts) for facts in json.loads(docker("inspect", *ids))] if ids else []
     return sorted((one for one in found if not services or one.service in services),
                   key=lambda one: (one.service, one.number))
+
+
+def logs(container):
+    """Both streams of what a container has logged."""
+    return docker("logs", container.id, streams=True)
 
 
 def one(service):
