@@ -112,5 +112,6 @@ clean_help() { echo "./dev clean: removes build/. The cache ($(cache_root)) stay
 
 clean_main() {
     (($# == 0)) || usage_error "clean takes no argument"
+    [[ ! -d build/cluster ]] || fail "there is a cluster in build/cluster: ./dev cluster down removes it"
     rm -rf build
 }

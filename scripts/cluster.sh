@@ -76,6 +76,9 @@ cluster_id() {
         --filter label=com.docker.compose.oneoff=False | head -n 1
 }
 
+# cluster_restarts SERVICE NUMBER: how often the container has ended and was started again.
+cluster_restarts() { docker inspect --format '{{.RestartCount}}' "$(cluster_id "$1" "$2")" || echo 0; }
+
 # SERVICE|NUMBER|STATE|STATUS of every container that is no run of tools.
 cluster_containers() {
     docker ps --all --filter "label=com.docker.compose.project=$CLUSTER_PROJECT" \
@@ -155,14 +158,16 @@ cluster_unfinished() {
 
 # Those of them that ended with an error, or again and again.
 cluster_failed() {
-    local service number state status id
+    local service number state status
     while IFS='|' read -r service number state status; do
-        id=$(cluster_id "$service" "$number")
-        [[ $state == exited && $status != "Exited (0)"* || $state == dead ]] ||
-            (($(docker inspect --format '{{.RestartCount}}' "$id" 2>/dev/null || echo 0) > CLUSTER_RESTARTS_MAX)) ||
-            continue
+        case $state in
+        dead) ;;
+        exited) [[ $status != "Exited (0)"* ]] || continue ;;
+        restarting) (($(cluster_restarts "$service" "$number") > CLUSTER_RESTARTS_MAX)) || continue ;;
+        *) continue ;;
+        esac
         echo "$service|$number|$status"
-    done < <(grep -vE '\(healthy\)|\|Exited \(0\)|\|created\|' <<<"$1")
+    done <<<"$1"
 }
 
 # cluster_progress BEFORE NOW: a line for each container that has come further.

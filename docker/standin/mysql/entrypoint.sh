@@ -3,6 +3,7 @@
 # What the official image's entry point does, as far as the cluster needs it: a data folder that is
 # empty gets the accounts of root, MYSQL_DATABASE and the scripts of /docker-entrypoint-initdb.d, from
 # a server that only a socket reaches; then the server itself starts with the same arguments.
+# shellcheck disable=SC2119,SC2120 # scripts may pass words to docker_process_sql
 set -Eeuo pipefail
 
 DATA=/var/lib/mysql SOCKET=/var/run/mysqld/mysqld.sock READY_SECONDS=120
@@ -24,7 +25,7 @@ secret() {
     fi
 }
 
-# Scripts call it, as in the official image: SQL from stdin, as root.
+# Scripts call it, as in the official image: SQL from stdin, as root. They may pass words for the client.
 docker_process_sql() {
     MYSQL_PWD=$root_password mysql --no-defaults --protocol=socket --socket="$SOCKET" --user=root \
         --comments ${MYSQL_DATABASE:+--database="$MYSQL_DATABASE"} "$@"
