@@ -130,12 +130,14 @@ engine_kill_rest() {
     done
 }
 
+# An engine mounts its folder of data on itself.
 engine_unmount() {
-    local place
+    local place data
+    data=$(engine_data)
     # Inner mounts first.
     awk '{print $2}' /proc/self/mounts | sort -r | while IFS= read -r place; do
         case $place in
-        "$ENGINE_RUN"/* | "$(engine_data)"/*) umount -l "$place" ;;
+        "$ENGINE_RUN"/* | "$data"/* | "$ENGINE_RUN" | "$data") umount -l "$place" ;;
         esac
     done
 }
