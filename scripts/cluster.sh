@@ -15,10 +15,12 @@ cluster_help() {
     cat <<'END'
 ./dev cluster COMMAND
 
-  up [--scale SERVICE=N]...   builds the images, starts everything and waits until it is ready: three
+  up [--scale SERVICE=N]... [--build]
+                              builds the images, starts everything and waits until it is ready: three
                               brokers, a database with a replica, 2 serve behind a balancer, 2 relay
                               on 4 lanes, 3 consume on 12 partitions, 2 retry, rollup, housekeep,
-                              Prometheus and Grafana. On a cluster that runs it changes the numbers
+                              Prometheus and Grafana. On a cluster that runs it changes the numbers,
+                              and builds again only with --build
   status                      `tallybox status` of the cluster, and its addresses
   vote [--count N] [--contents N] [--ledger FILE]
                               sends N votes (1000) on N contents (100) through the balancer, repeats
@@ -54,7 +56,7 @@ CLUSTER_SERVICES=(serve relay consume retry rollup housekeep) # that may be scal
 CLUSTER_VARIABLES=(
     TALLYBOX_IMAGE TALLYBOX_KAFKA_IMAGE TALLYBOX_MYSQL_IMAGE TALLYBOX_HAPROXY_IMAGE
     TALLYBOX_PROMETHEUS_IMAGE TALLYBOX_GRAFANA_IMAGE TALLYBOX_API_PORT TALLYBOX_PROMETHEUS_PORT
-    TALLYBOX_GRAFANA_PORT TALLYBOX_SECRETS
+    TALLYBOX_GRAFANA_PORT TALLYBOX_SECRETS TALLYBOX_CLUSTER_IMAGES
 )
 CLUSTER_SCALE=() CLUSTER_UP_PID='' CLUSTER_UP_BORN=''
 
@@ -124,13 +126,13 @@ port_choose() {
 cluster_ports() {
     port_choose TALLYBOX_API_PORT 8080
     port_choose TALLYBOX_PROMETHEUS_PORT 9090
-    [[ $IMAGES_KIND == standin ]] || port_choose TALLYBOX_GRAFANA_PORT 3000
+    [[ $TALLYBOX_CLUSTER_IMAGES == standin ]] || port_choose TALLYBOX_GRAFANA_PORT 3000
 }
 
 # Stand-ins have no Grafana.
 cluster_services() {
     cluster_compose config --services | grep -vx tools |
-        if [[ $IMAGES_KIND == standin && -z ${TALLYBOX_GRAFANA_IMAGE:-} ]]; then grep -vx grafana; else cat; fi
+        if [[ $TALLYBOX_CLUSTER_IMAGES == standin && -z ${TALLYBOX_GRAFANA_IMAGE:-} ]]; then grep -vx grafana; else cat; fi
 }
 
 cluster_scale_parse() {
@@ -236,9 +238,11 @@ cluster_addresses() {
 }
 
 cluster_up() {
+    local build=0
     local -a services
     while (($#)); do
         case $1 in
+        --build) build=1 ;;
         --scale)
             cluster_scale_parse "${2:-}"
             shift
@@ -258,7 +262,7 @@ cluster_up() {
         cluster_ports
         export TALLYBOX_SECRETS=${TALLYBOX_SECRETS:-$CLUSTER/secrets}
         cluster_save
-    else
+    elif ((build)); then
         images_prepare
     fi
     docker/secrets.sh "$TALLYBOX_SECRETS" "$TALLYBOX_IMAGE"

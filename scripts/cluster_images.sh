@@ -22,7 +22,7 @@ images_apt_sources() {
     local lines
     lines=$(apt-get indextargets --format '$(CREATED_BY)|$(ORIGIN)|$(SITE)|$(RELEASE)|$(COMPONENT)' |
         awk -F'|' '$1 == "Packages" && $2 == "Debian" && $4 ~ /^bookworm/ {print "deb", $3, $4, $5}')
-    [[ $lines != *https://* || $IMAGES_KIND == standin ]] || lines=''
+    [[ $lines != *https://* || $TALLYBOX_CLUSTER_IMAGES == standin ]] || lines=''
     echo "$lines"
 }
 
@@ -45,25 +45,26 @@ images_build_words() {
 }
 
 # Official images where a registry answers, else stand-ins on a base that debootstrap makes. Sets
-# IMAGES_KIND to official or standin.
+# TALLYBOX_CLUSTER_IMAGES to official or standin.
 images_choose() {
-    local archive
-    IMAGES_KIND=${TALLYBOX_CLUSTER_IMAGES:-auto}
-    case $IMAGES_KIND in
+    local archive kind=${TALLYBOX_CLUSTER_IMAGES:-auto}
+    case $kind in
     official | standin) ;;
     auto)
-        IMAGES_KIND=standin
+        kind=standin
         if [[ $(image_label "$IMAGES_BASE" tallybox.base) != debootstrap ]]; then
             step 'asking the image registry'
             ! timeout "$IMAGES_PULL_SECONDS" docker pull --quiet "$IMAGES_BASE" >/dev/null 2>&1 ||
-                IMAGES_KIND=official
+                kind=official
         fi
+        [[ $kind == official ]] || say '    No image registry answers.'
         ;;
-    *) usage_error "TALLYBOX_CLUSTER_IMAGES=$IMAGES_KIND: expected auto, official or standin" ;;
+    *) usage_error "TALLYBOX_CLUSTER_IMAGES=$kind: expected auto, official or standin" ;;
     esac
-    [[ $IMAGES_KIND == standin ]] || return 0
-    say '    No image registry answers: the images of the servers are stand-ins from Debian packages and'
-    say '    Maven jars (docker/standin), and there is no Grafana.'
+    export TALLYBOX_CLUSTER_IMAGES=$kind
+    [[ $kind == standin ]] || return 0
+    say '    The images of the servers are stand-ins from Debian packages and Maven jars (docker/standin),'
+    say '    and there is no Grafana.'
     if ! docker image inspect "$IMAGES_BASE" >/dev/null 2>&1; then
         packages_need base
         archive=$(base_archive) || fail 'no base image: see above'
@@ -119,6 +120,8 @@ standin_context_mysql() {
 standin_context_haproxy() { :; }
 standin_context_prometheus() { :; }
 
+standin_image() { echo "tallybox-standin-$1:local"; }
+
 # standin_build NAME
 standin_build() {
     local name=$1 context=build/cluster/context/$1
@@ -126,7 +129,7 @@ standin_build() {
     mkdir -p "$context"
     cp docker/standin/apt-install docker/standin/"$name"/* "$context/"
     "standin_context_$name" "$context" || return 1
-    image_build "tallybox-standin-$name:local" "$(images_key "$context")" "$context" \
+    image_build "$(standin_image "$name")" "$(images_key "$context")" "$context" \
         "$context/Dockerfile"
 }
 
@@ -161,25 +164,26 @@ ours_build() {
             "$context/Dockerfile"
 }
 
-# Ours while the others wait for the network. Sets the variables of compose.yaml that are not set.
+# Ours while the others wait for the network. Sets the variables of compose.yaml that name no image of
+# the caller.
 images_prepare() {
-    local name variable failed=0
+    local name variable image failed=0
     local -a pids=()
     images_choose
     images_build_words
-    if [[ $IMAGES_KIND == standin ]]; then
+    if [[ $TALLYBOX_CLUSTER_IMAGES == standin ]]; then
         packages_need fetch
         [[ -d $(cache_root)/$(kafka_part) ]] || packages_need kafka
         for name in "${STANDINS[@]}"; do
-            variable=TALLYBOX_${name^^}_IMAGE
-            [[ -z ${!variable:-} ]] || continue
-            export "$variable=tallybox-standin-$name:local"
+            variable=TALLYBOX_${name^^}_IMAGE image=$(standin_image "$name")
+            [[ ${!variable:-$image} == "$image" ]] || continue
+            export "$variable=$image"
             standin_build "$name" &
             pids+=($!)
         done
     fi
-    [[ -n ${TALLYBOX_IMAGE:-} ]] || ours_build || failed=1
     export TALLYBOX_IMAGE=${TALLYBOX_IMAGE:-$IMAGES_OURS}
+    [[ $TALLYBOX_IMAGE != "$IMAGES_OURS" ]] || ours_build || failed=1
     for name in "${pids[@]}"; do
         wait "$name" || failed=1
     done
@@ -190,7 +194,7 @@ images_prepare() {
 images_remove() {
     local name
     for name in "${STANDINS[@]}"; do
-        docker image rm --force "tallybox-standin-$name:local" >/dev/null 2>&1 || true
+        docker image rm --force "$(standin_image "$name")" >/dev/null 2>&1 || true
     done
     docker image rm --force "$IMAGES_OURS" "$IMAGES_RUNTIME" >/dev/null 2>&1 || true
 }
