@@ -16,22 +16,29 @@ secret_make() {
     [[ ! -f $DIR/$1.new ]] || mv "$DIR/$1.new" "$DIR/$1"
 }
 
-# The key of the authority signs one certificate and is not kept.
+# certificate_sign FOLDER: the files ca, cert and key in it. The authority signs this one alone.
+certificate_sign() {
+    local -a key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+    cd "$1"
+    openssl req -x509 "${key[@]}" -days 3650 -subj '/CN=tallybox cluster' -keyout ca.key -out ca
+    openssl req "${key[@]}" -subj '/CN=mysql' -keyout key -out request
+    echo 'subjectAltName = DNS:mysql, DNS:mysql-replica' >names
+    openssl x509 -req -in request -CA ca -CAkey ca.key -set_serial "0x$(openssl rand -hex 8)" \
+        -days 3650 -extfile names -out cert
+}
+
 certificate_make() {
-    local work
+    local work file
     [[ ! -s $DIR/mysql_ca ]] || return 0
     work=$(mktemp -d)
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \
-        -subj '/CN=tallybox cluster' -keyout "$work/ca.key" -out "$work/ca" 2>/dev/null
-    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj '/CN=mysql' \
-        -keyout "$work/key" -out "$work/request" 2>/dev/null
-    openssl x509 -req -in "$work/request" -CA "$work/ca" -CAkey "$work/ca.key" -CAcreateserial \
-        -days 3650 -out "$work/cert" -extfile <(
-            echo 'subjectAltName = DNS:mysql, DNS:mysql-replica'
-        ) 2>/dev/null
-    cp "$work/key" "$DIR/mysql_key"
-    cp "$work/cert" "$DIR/mysql_cert"
-    cp "$work/ca" "$DIR/mysql_ca"
+    (certificate_sign "$work") >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        rm -rf "$work"
+        exit 1
+    }
+    for file in key cert ca; do
+        cp "$work/$file" "$DIR/mysql_$file"
+    done
     rm -rf "$work"
 }
 

@@ -330,6 +330,8 @@ cluster_down() {
     if engine_find; then
         cluster_remove
         ((!images)) || images_remove
+        # Earlier ones of ours, in an engine that has no others.
+        ! engine_load || docker image prune --force >/dev/null
     elif engine_load; then
         # It has ended by itself. Started once more, it finds its containers and networks and removes them.
         if (engine_start); then

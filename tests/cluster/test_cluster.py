@@ -141,6 +141,28 @@ class Up(unittest.TestCase):
             if file.name not in ("mysql_ca", "mysql_cert", "complete"):
                 self.assertEqual(mode & 0o007, 0, f"{file.name} has mode {mode:o}")
 
+    @unittest.skipUnless(os.getuid() == 0, "only root can take another account")
+    def test_an_account_other_than_root_makes_the_same_secrets(self):
+        if not cluster.is_private():
+            self.skipTest("the engine of the machine may be closed to other accounts")
+        ours = pathlib.Path(cluster.variable("TALLYBOX_SECRETS"))
+        engine = pathlib.Path(cluster.values(cluster.WORK / "engine/env")["RUN"], "docker.sock")
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            theirs = pathlib.Path(folder, "theirs")
+            theirs.mkdir()
+            os.chown(theirs, 65534, 65534)
+            cluster.run("setpriv", "--reuid", "65534", "--regid", "65534", "--groups",
+                        engine.stat().st_gid, ROOT / "docker/secrets.sh", theirs,
+                        cluster.variable("TALLYBOX_IMAGE"),
+                        env={"HOME": str(theirs), "DOCKER_HOST": f"unix://{engine}"})
+
+            def rights(place):
+                return {file.name: (file.stat().st_uid, file.stat().st_gid,
+                                    file.stat().st_mode & 0o777) for file in place.iterdir()
+                        if file.name not in ("complete", "api_token", ".docker")}
+            self.assertEqual(rights(theirs), rights(ours))
+
     def test_no_secret_is_in_the_environment_or_the_log(self):
         folder = pathlib.Path(cluster.variable("TALLYBOX_SECRETS"))
         secrets = [file.read_text().strip() for file in folder.glob("mysql_*")
