@@ -30,8 +30,8 @@ cluster_help() {
   compose WORD...             docker compose with the files and variables of the cluster, for the rest:
                               `compose ps`, `compose run --rm tools verify`
   down [--images]             removes everything, also after an `up` that failed or was killed: the
-                              containers, networks, volumes, secrets, and the private engine. With
-                              --images also the images that were built or loaded
+                              containers, networks, volumes, secrets, and the private engine. An `up`
+                              that runs is ended first. With --images also the images that were made
 
 Without a Docker engine that answers, root gets a private one in build/cluster, with its images in the
 cache. Without an image registry the servers come from Debian packages and Maven jars, and Grafana is
@@ -153,6 +153,18 @@ cluster_up_exit() {
     exit "$code"
 }
 
+# up_note NAME PID: so that `down` can end it. Processes of an `up` that was killed may live on.
+up_note() { echo "$2 $(process_born "$2")" >"$CLUSTER/$1.pid" || true; }
+
+# Ends an `up` that runs, and what one that was killed has left.
+up_end() {
+    local name pid born
+    for name in up compose; do
+        read -r pid born <"$CLUSTER/$name.pid" || continue
+        process_end "$pid" "$born" TERM 30 || process_end "$pid" "$born" KILL 10 || true
+    done 2>/dev/null
+}
+
 # The containers that are neither ready nor done, as SERVICE|NUMBER|STATUS.
 cluster_unfinished() {
     awk -F'|' '$4 !~ /\(healthy\)|^Exited \(0\)/ {print $1 "|" $2 "|" $4}' <<<"$1"
@@ -256,6 +268,7 @@ cluster_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$CLUSTER"
+    up_note up $$
     engine_need
     if ! cluster_load; then
         images_prepare
@@ -272,6 +285,7 @@ cluster_up() {
     cluster_compose up --detach "${CLUSTER_SCALE[@]}" "${services[@]}" >"$CLUSTER/up.log" 2>&1 </dev/null &
     CLUSTER_UP_PID=$!
     CLUSTER_UP_BORN=$(process_born "$CLUSTER_UP_PID") || CLUSTER_UP_BORN=0
+    up_note compose "$CLUSTER_UP_PID"
     cluster_wait
     step "the cluster is ready after $((SECONDS - CLUSTER_BEGAN)) s"
     cluster_addresses
@@ -327,6 +341,7 @@ cluster_down() {
         esac
         shift
     done
+    up_end
     if engine_find; then
         cluster_remove
         ((!images)) || images_remove
