@@ -355,8 +355,8 @@ cluster_down() {
         fi
     fi
     engine_stop
-    if ((images)) && [[ $(id -u) == 0 ]]; then rm -rf "$(engine_data)"; fi
     rm -rf "$CLUSTER"
+    ((!images)) || [[ ! -d $(engine_data) ]] || engine_remove_data
 }
 
 cluster_main() {

@@ -43,16 +43,23 @@ engine_find() {
     command -v docker >/dev/null && engine_answers
 }
 
-# Two engines would remove each other's rules of iptables.
-engine_refuse_other() {
+# The pid of an engine that is not the one of this clone, or nothing.
+engine_other() {
     local folder name pid
     for folder in /proc/[0-9]*; do
         name=$(cat "$folder/comm" 2>/dev/null) || continue
         pid=${folder#/proc/}
-        [[ $name != dockerd || $pid == "$ENGINE_PID" ]] ||
-            fail "another Docker engine runs (pid $pid) and does not answer to this shell: let DOCKER_HOST" \
-                "name it, or end the cluster of another clone with its own ./dev cluster down"
+        [[ $name != dockerd || $pid == "$ENGINE_PID" ]] || echo "$pid"
     done
+}
+
+# Two engines would remove each other's rules of iptables, and cannot share a folder of images.
+engine_refuse_other() {
+    local pid
+    pid=$(engine_other)
+    [[ -z $pid ]] ||
+        fail "another Docker engine runs (pid $pid) and does not answer to this shell: let DOCKER_HOST name" \
+            "it, or end the cluster of another clone with its own ./dev cluster down"
 }
 
 # What starting an engine changes on the machine and stopping it does not change back.
@@ -179,25 +186,40 @@ engine_remove_paths() {
     done <"$ENGINE/absent"
 }
 
+# What the engine has left on the machine beside its folders. Not while another one runs, whose rules
+# and mounts look the same.
+engine_clean() {
+    local data=$1 keep_data=$2
+    engine_unmount
+    engine_remove_rules
+    engine_remove_links
+    engine_remove_paths
+    rm -rf "$data"/{containers,network,volumes,tmp,plugins,swarm,trust}
+    # Layers of containers that nothing knows any more cannot be told from those of images.
+    ((keep_data)) || rm -rf "$data"
+}
+
 # engine_stop: the private engine and everything that it left on the machine but images.
 engine_stop() {
-    local data clean=1 number
+    local ended=1 number
     engine_load || return 0
-    data=$(engine_data)
     step 'stopping the private Docker engine'
-    process_end "$ENGINE_PID" "$ENGINE_BORN" TERM "$ENGINE_STOP_SECONDS" || clean=0
+    process_end "$ENGINE_PID" "$ENGINE_BORN" TERM "$ENGINE_STOP_SECONDS" || ended=0
     process_end "$ENGINE_PID" "$ENGINE_BORN" KILL 10 || fail "pid $ENGINE_PID does not die"
     for number in 1 2 3; do
         engine_kill_rest 2>/dev/null
         sleep "0.$number"
     done
-    engine_unmount
-    engine_remove_rules
-    engine_remove_links
-    engine_remove_paths
-    rm -rf "$data"/{containers,network,volumes,tmp,plugins,swarm,trust} "$ENGINE_RUN"
-    # Layers of containers that nothing knows any more cannot be told from those of images.
-    ((clean)) || rm -rf "$data"
-    rm -rf "$ENGINE"
+    if [[ -z $(engine_other) ]]; then
+        engine_clean "$(engine_data)" "$ended"
+    else
+        say 'Another Docker engine runs by now: rules and mounts are left to it.'
+    fi
+    rm -rf "$ENGINE_RUN" "$ENGINE"
     unset DOCKER_HOST DOCKER_CONFIG
+}
+
+engine_remove_data() {
+    [[ -z $(engine_other) ]] || fail 'the images are in use by another Docker engine'
+    rm -rf "$(engine_data)"
 }
