@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """A TCP proxy that injects faults: proxy.py LINKS
 
-LINKS is a JSON object {name: [port to listen on, port to go to]}, all on 127.0.0.1. Orders come as
-JSON lines on stdin: {"link": name, "do": what, "seconds": s}; the end of stdin ends it.
+LINKS is a JSON object {name: [port to listen on, port to go to]}; a port is one of 127.0.0.1, or
+"address:port". Orders come as JSON lines on stdin: {"link": name, "do": what, "seconds": s}; the end
+of stdin ends it.
 
   cut    resets every connection, and every new one for s seconds
   lose   holds back what the server answers for s seconds, then resets: the request was heard, its
          answer is never seen
   stall  nothing moves for s seconds, in either direction
-  slow   every piece waits, for s seconds
+  slow   every piece waits, for s seconds; {"delay": s} tells how long (0.04)
   heal   ends whatever it was
 """
 
@@ -33,11 +34,19 @@ def reset(sock):
     sock.close()
 
 
+def place_of(port):
+    """(address, port) of a port or of "address:port"."""
+    if isinstance(port, int):
+        return "127.0.0.1", port
+    address, number = port.rsplit(":", 1)
+    return address, int(number)
+
+
 class Link:
     """One port to listen on, and what is wrong with it."""
 
     def __init__(self, name, port, to):
-        self.name, self.port, self.to = name, port, to
+        self.name, self.place, self.to = name, place_of(port), place_of(to)
         self.tasks = set()
         self.refuses = False
         self.delay = 0
@@ -58,7 +67,7 @@ class Link:
         for task in list(self.tasks):
             task.cancel()
 
-    def do(self, what, seconds):
+    def do(self, what, seconds, delay=SLOW_S):
         self.heal()
         end = self.heal
         if what == "cut":
@@ -71,7 +80,7 @@ class Link:
             for gate in self.gates.values():
                 gate.clear()
         elif what == "slow":
-            self.delay = SLOW_S
+            self.delay = delay
         elif what != "heal":
             raise ValueError(f"there is no order {what!r}")
         if what != "heal":
@@ -102,7 +111,7 @@ class Link:
             for sock in (client, server):
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await asyncio.wait_for(loop.sock_connect(server, ("127.0.0.1", self.to)), CONNECT_S)
+            await asyncio.wait_for(loop.sock_connect(server, self.to), CONNECT_S)
             pumps = (asyncio.ensure_future(self.pump(client, server, "up")),
                      asyncio.ensure_future(self.pump(server, client, "down")))
             await asyncio.gather(*pumps)
@@ -122,7 +131,7 @@ class Link:
         loop = asyncio.get_running_loop()
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self.port))
+        listener.bind(self.place)
         listener.listen(256)
         listener.setblocking(False)
         while True:
@@ -147,7 +156,7 @@ async def orders(links):
         order = json.loads(line)
         names = links if order["link"] == "*" else [order["link"]]
         for name in names:
-            links[name].do(order["do"], order.get("seconds", 0))
+            links[name].do(order["do"], order.get("seconds", 0), order.get("delay", SLOW_S))
 
 
 async def main():

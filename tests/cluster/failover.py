@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The primary dies and the replica takes its place, with semi-synchronous and with asynchronous
+replication. Both use GTIDs."""
+
+import collections
+import json
+import time
+
+import pymysql
+
+import ledger
+import load
+from containers import DATABASE, call
+from test_failover import operator_sql
+from waiting import NotThere, wait_for
+
+READY_S = 180
+LOST_MIN = 200       # acknowledged votes that the replica must lack, or the test has no point
+REPLICA = "mysql-replica"
+
+
+def execute(cluster, service, *statements):
+    connection = cluster.sql_connection(service)
+    try:
+        with connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+    finally:
+        connection.close()
+
+
+def status(cluster, service, name):
+    rows = cluster.sql("SHOW GLOBAL STATUS LIKE %s", [name], service)
+    return rows[0][1] if rows else None
+
+
+def replica_caught_up(cluster):
+    """Until the replica has what the primary has now."""
+    sent = cluster.sql("SELECT @@GLOBAL.gtid_executed", (), cluster.primary)[0][0]
+
+    def look():
+        if not cluster.number("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [sent], REPLICA):
+            raise NotThere("the replica is behind")
+        return True
+    wait_for("the replica", look, READY_S, 0.2)
+
+
+def replicate_semi_synchronously(cluster):
+    """From now on a COMMIT is visible and answered only when the replica has it."""
+    execute(cluster, REPLICA, "SET GLOBAL super_read_only = OFF",
+            "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'",
+            "SET GLOBAL super_read_only = ON", "SET GLOBAL rpl_semi_sync_replica_enabled = 1",
+            "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
+    replica_caught_up(cluster)
+    execute(cluster, cluster.primary,
+            "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
+            "SET GLOBAL rpl_semi_sync_source_timeout = 3600000",
+            "SET GLOBAL rpl_semi_sync_source_enabled = 1")
+
+    def look():
+        found = (status(cluster, cluster.primary, "Rpl_semi_sync_source_status"),
+                 status(cluster, cluster.primary, "Rpl_semi_sync_source_clients"))
+        if found != ("ON", "1"):
+            raise NotThere(f"semi-synchronous replication is {found}")
+        return True
+    wait_for("semi-synchronous replication", look, READY_S, 0.2)
+
+
+def promote(cluster):
+    """The primary is dead; the replica accepts writes, and the name `mysql` means it."""
+    old, new = cluster.containers(cluster.primary)[0], cluster.one(REPLICA)
+    # Not started again by the engine: two servers that accept writes would diverge.
+    call(["docker", "kill", old.id])
+    cluster.disconnect(old)
+    execute(cluster, REPLICA, "STOP REPLICA", "RESET REPLICA ALL",
+            "SET PERSIST super_read_only = OFF", "SET PERSIST read_only = OFF")
+    cluster.disconnect(new)
+    network = f"{cluster.project}_inside"
+    call(["docker", "network", "connect", "--alias", "mysql", "--alias", REPLICA, network, new.id])
+    cluster.primary = REPLICA
+
+
+def fail_over_semi_synchronously(world):
+    """No acknowledged vote is lost, and nobody has to do anything but the promotion."""
+    cluster = world.cluster
+    replicate_semi_synchronously(cluster)
+    world.flows()
+    begin = time.monotonic()
+    promote(cluster)
+    cluster.wait_healthy("serve", "relay", "consume", "retry", "rollup", "housekeep")
+    world.flows()
+    return f"votes flowed again {time.monotonic() - begin:.1f} s after the kill"
+
+
+# -- asynchronous: what the replica lacks is lost
+
+def wait_published(cluster, say):
+    """Steps 1 and 2 of OPERATIONS, Fail-over: writers are stopped, and what Kafka has is applied."""
+    def look():
+        try:
+            left = {lane: cluster.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES}
+        except (pymysql.MySQLError, OSError) as reason:
+            raise NotThere(repr(reason)) from reason
+        topic, applied = topic_ends(cluster), progress(cluster)
+        lag = {partition: end - applied.get(partition, 0) for partition, end in topic.items()
+               if applied.get(partition, 0) < end}
+        left = {lane: count for lane, count in left.items() if count}
+        if left or lag:
+            raise NotThere(f"rows left {left}, lag {lag}")
+        return True
+    began = time.monotonic()
+    wait_for("an empty outbox and no lag", look, READY_S, 0.5)
+    say(f"  outbox empty and no lag {time.monotonic() - began:.1f} s later")
+
+
+def topic_ends(cluster):
+    text = call(["kcat", "-b", cluster.bootstrap, "-Q",
+                 *[word for partition in cluster.topic(load.TOPIC)
+                   for word in ("-t", f"{load.TOPIC}:{partition}:-1")]], 60)
+    return {int(line.split("[")[1].split("]")[0]): int(line.split()[-1])
+            for line in text.splitlines() if "[" in line}
+
+
+def progress(cluster):
+    return dict(cluster.sql("SELECT partition_id, next_offset FROM consumer_progress "
+                            "WHERE topic = %s", [load.TOPIC]))
+
+
+def compare(cluster, ledgers):
+    """What is lost and what must not be: [violations], acknowledged changes, lost ones."""
+    wrong = []
+    first = {}
+    by_content = collections.defaultdict(list)
+    for record in load.read_records(cluster):
+        if first.setdefault(record.event, record) is record:
+            by_content[int(record.key)].append(record.event)
+    rows = collections.defaultdict(list)
+    for row in sorted(load.read_tables(cluster).rows, key=lambda row: (row.content, row.seq)):
+        rows[row.content].append(row.event)
+    logged = collections.Counter(event for events in rows.values() for event in events)
+    wrong += [f"{event} is in the log {count} times" for event, count in logged.items() if count > 1]
+    wrong += [f"{event} is in the topic and not in the log" for event in first if event not in logged]
+    wrong += [f"content {content}: the log has another order than the topic"
+              for content, events in by_content.items() if events != rows[content]]
+    acknowledged = {entry["event"] for entry in ledger.read(ledgers)
+                    if entry["what"] == "vote" and entry["outcome"] == "ok" and entry["changed"]}
+    lost = [event for event in acknowledged if event not in logged]
+    return wrong, len(acknowledged), len(lost)
+
+
+def verify_differences(cluster):
+    checks = json.loads(cluster.tool("verify", "--json", check=False))["checks"]
+    return [check["name"] for check in checks if check["violations"]]
+
+
+def fail_over_asynchronously(world):
+    """The steps of OPERATIONS for a replica that lacks the last transactions, and the count of what
+    is gone. The run's own judge cannot judge what comes after it."""
+    cluster = world.cluster
+    world.flows()
+    replica_caught_up(cluster)
+    execute(cluster, REPLICA, "STOP REPLICA IO_THREAD")
+    world.flows(LOST_MIN)
+    lacking = cluster.sql("SELECT @@GLOBAL.gtid_executed", (), cluster.primary)[0][0]
+    world.load.stop.set()
+    cluster.scale("serve", 0)
+    begin = time.monotonic()
+    promote(cluster)
+    transactions = cluster.sql("SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", [lacking])[0][0]
+    cluster.wait_healthy("relay", "consume")
+    cluster.write_hosts(world.hosts)
+    wait_published(cluster, world.say)
+    wrong, acknowledged, lost = compare(cluster, world.load.ledgers)
+    if wrong:
+        raise AssertionError("; ".join(wrong[:5]) + f" ({len(wrong)} in all)")
+    before = verify_differences(cluster)
+    if not before:
+        raise AssertionError("verify found no difference between writers and log: nothing was lost, "
+                             "and the test has no point")
+    for statement in operator_sql():
+        execute(cluster, cluster.primary, statement)
+    after = verify_differences(cluster)
+    if after:
+        raise AssertionError(f"verify still finds {after}")
+    cluster.scale("serve", 2)
+    cluster.wait_healthy("serve")
+    return (f"{transactions.count(',') + 1} ranges of transactions were lost ({transactions}): "
+            f"{lost} of {acknowledged} acknowledged votes are gone, all published ones came back from "
+            f"Kafka, none twice; {len(before)} differences before the repair, none after; "
+            f"{time.monotonic() - begin:.0f} s in all, in the database {DATABASE}")

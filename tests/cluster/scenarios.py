@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: MIT
+"""What happens to the cluster while votes flow. Each scenario changes something, waits until the
+cluster works as promised again, and returns one line of what it measured; what must not be is an
+exception. The ledgers are compared once, after all of them."""
+
+import random
+import time
+
+import pymysql
+
+import failover
+import load
+import pauses
+import throughput
+import upgrade
+from waiting import NotThere, wait_for
+
+LEASE_S = 15          # relay.lease_ms
+SETTLE_S = 120        # for work to be shared again after a change
+CUT_S = 12
+VOTES_BETWEEN = 300   # acknowledged votes that prove that the pipeline works
+LANES = 4
+PARTITIONS = 12
+TOPIC = load.TOPIC
+PROTOCOLS = {
+    "cooperative": {"TALLYBOX_KAFKA_CONSUMER_PARTITION_ASSIGNMENT_STRATEGY": "cooperative-sticky"},
+    "eager": {"TALLYBOX_KAFKA_CONSUMER_PARTITION_ASSIGNMENT_STRATEGY": "range"},
+    "KIP-848": {"TALLYBOX_KAFKA_CONSUMER_GROUP_PROTOCOL": "consumer"},
+}
+
+
+class Scenarios:
+    """Of one run; all methods are called by its thread."""
+
+    def __init__(self, cluster, votes, watcher, folder, seed, say):
+        self.cluster = cluster
+        self.hosts = folder / "hosts"
+        self.load = votes
+        self.watcher = watcher
+        self.rng = random.Random(f"{seed} scenarios")
+        self.say = say
+
+    # -- what must come back
+
+    def flows(self, count=VOTES_BETWEEN):
+        """Votes are acknowledged, and the log grows as they come."""
+        self.load.wait_votes(count)
+        rows = "SELECT COUNT(*) FROM vote_document"
+        due = self.cluster.number(rows) + count
+        wait_for(f"{count} more votes in the log", lambda: self.cluster.number(rows) >= due,
+                 SETTLE_S, 0.2)
+
+    def shares_of_lanes(self):
+        """How many lanes each live relay holds, the largest first."""
+        rows = self.cluster.sql("SELECT COUNT(*) FROM relay_lease WHERE owner <> '' AND lease_until "
+                                "> UTC_TIMESTAMP(3) AND lane LIKE 'outbox%%' GROUP BY owner")
+        return sorted((count for count, in rows), reverse=True)
+
+    def shares_of_partitions(self):
+        """How many partitions each consumer reports in its metrics."""
+        counts = []
+        for container in self.cluster.containers("consume"):
+            try:
+                counts.append(int(self.cluster.metrics(container)["tallybox_consumer_partitions"]))
+            except (OSError, KeyError) as reason:
+                raise NotThere(f"consume-{container.number}: {reason!r}") from reason
+        return sorted(counts, reverse=True)
+
+    @staticmethod
+    def fair(total, count):
+        """The shares of `count` that divide `total` fairly."""
+        return [total // count + (number < total % count) for number in range(min(count, total))] \
+            + [0] * max(0, count - total)
+
+    def wait_shared(self, what, look, due):
+        began = time.monotonic()
+
+        def probe():
+            found = look()
+            if found != due:
+                raise NotThere(f"{what} are shared as {found}")
+            return True
+        wait_for(f"{what} shared as {due}", probe, SETTLE_S, 0.2)
+        return time.monotonic() - began
+
+    # -- consumers
+
+    def scale_consumers(self, counts=(1, 3, 6, 12, 3), name="cooperative"):
+        """Partitions are shared fairly after each change; how long they stood still is measured."""
+        lines = []
+        for count in counts:
+            begin = time.monotonic()
+            self.cluster.scale("consume", count)
+            took = self.wait_shared("partitions", self.shares_of_partitions,
+                                    self.fair(PARTITIONS, count))
+            self.flows()
+            found = self.watcher.pauses(begin, begin + took + 1)
+            lines.append(f"to {count} in {took:.1f} s: {pauses.text_of(found)}")
+        return f"{name}: " + "; ".join(lines)
+
+    def scale_consumers_short(self):
+        return self.scale_consumers((1, 6, 3))
+
+    def scale_by_protocol(self):
+        """The same with each way in which Kafka assigns partitions. Members of two ways must not
+        meet in one group, so all of them end first."""
+        lines = []
+        for name, settings in PROTOCOLS.items():
+            self.cluster.scale("consume", 0)
+            self.cluster.changes.pop("consume", None)
+            self.cluster.replace("consume", 1, **settings)
+            self.wait_shared("partitions", self.shares_of_partitions, [PARTITIONS])
+            lines.append(self.scale_consumers(name=name))
+            self.say(f"  {lines[-1]}")
+        self.cluster.scale("consume", 0)
+        self.cluster.changes.pop("consume", None)
+        self.cluster.replace("consume", 3)
+        self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
+        return "\n    ".join(lines)
+
+    def crash_consumer(self):
+        """Killed, and started again by the engine; its partitions must not wait for that."""
+        victim = self.cluster.containers("consume")[0]
+        begin = time.monotonic()
+        self.cluster.kill(victim)
+        self.flows()
+        self.cluster.wait_healthy("consume")
+        took = self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
+        return (f"shared again after {time.monotonic() - begin:.1f} s: "
+                f"{pauses.text_of(self.watcher.pauses(begin, begin + took + 1))}")
+
+    # -- relays and serve
+
+    def scale_relays(self, counts=(1, 2, 4, 1, 2)):
+        """Each relay gets its share of the lanes within a lease, and two renewals of it."""
+        lines = []
+        for count in counts:
+            self.cluster.scale("relay", count)
+            took = self.wait_shared("lanes", self.shares_of_lanes, self.fair(LANES, count))
+            if took > 2 * LEASE_S:
+                raise AssertionError(f"the lanes were shared by {count} relays after {took:.0f} s, "
+                                     f"a lease lasts {LEASE_S} s")
+            self.flows()
+            lines.append(f"to {count} in {took:.1f} s")
+        return "; ".join(lines)
+
+    def crash_relay(self):
+        self.cluster.kill(self.cluster.containers("relay")[0])
+        begin = time.monotonic()
+        self.flows()
+        self.cluster.wait_healthy("relay")
+        took = self.wait_shared("lanes", self.shares_of_lanes, self.fair(LANES, 2))
+        return f"shared again after {time.monotonic() - begin + took:.1f} s"
+
+    def crash_serve(self):
+        """The balancer uses the other one."""
+        victim = self.cluster.containers("serve")[0]
+        unknown = self.load.unknown
+        self.cluster.kill(victim)
+        self.flows()
+        self.cluster.wait_healthy("serve")
+        return f"{self.load.unknown - unknown} votes without an answer"
+
+    # -- brokers
+
+    def wait_brokers(self):
+        self.cluster.wait_healthy("kafka-1", "kafka-2", "kafka-3")
+        self.cluster.wait_in_sync(TOPIC)
+
+    def kill_leader(self):
+        """The broker that leads most partitions of the topic."""
+        leaders = [leader for leader, _ in self.cluster.topic(TOPIC).values()]
+        leader = max(set(leaders), key=leaders.count)
+        begin = time.monotonic()
+        self.cluster.kill(self.cluster.brokers()[leader])
+        self.flows()
+        moved = time.monotonic() - begin
+        self.wait_brokers()
+        return (f"kafka-{leader} led {leaders.count(leader)} of {len(leaders)} partitions, "
+                f"{VOTES_BETWEEN} votes were in the log after {moved:.1f} s: "
+                f"{pauses.text_of(self.watcher.pauses(begin, begin + moved))}")
+
+    def kill_controller(self):
+        controller = self.cluster.controller()
+        begin = time.monotonic()
+        self.cluster.kill(self.cluster.brokers()[controller])
+        self.flows()
+        moved = time.monotonic() - begin
+        self.wait_brokers()
+        return (f"kafka-{controller}, {VOTES_BETWEEN} votes were in the log after {moved:.1f} s, "
+                f"now kafka-{self.cluster.controller()}")
+
+    def stop_two_brokers(self):
+        """Writes stop, because two replicas are asked for; the outbox takes votes meanwhile, and
+        readiness names Kafka."""
+        names = self.rng.sample((1, 2, 3), 2)
+        brokers = self.cluster.brokers()
+        for name in names:
+            self.cluster.stop(brokers[name])
+        self.load.wait_votes(VOTES_BETWEEN)
+        waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
+        wait_for("rows that wait in the outbox", lambda: self.cluster.number(waiting) > VOTES_BETWEEN,
+                 SETTLE_S, 0.2)
+
+        def unready():
+            for relay in self.cluster.containers("relay"):
+                status, text = self.cluster.page(relay, "/readyz")
+                if status != 503 or "kafka" not in text:
+                    raise NotThere(f"relay-{relay.number} answers {status}: {text[:300]}")
+            return True
+        wait_for("relays that are not ready and name kafka", unready, SETTLE_S, 0.5)
+        held = self.cluster.number(waiting)
+        for name in names:
+            self.cluster.start(brokers[name])
+        self.wait_brokers()
+        self.flows()
+        self.cluster.wait_healthy("relay", "consume")
+        return f"kafka-{names[0]} and kafka-{names[1]} down, {held} rows waited"
+
+    # -- networks
+
+    def cut_network(self, service):
+        """A container without its network."""
+        victim = self.cluster.containers(service)[0]
+        self.cluster.disconnect(victim)
+        begin = time.monotonic()
+        try:
+            self.flows()
+            time.sleep(max(0, CUT_S - (time.monotonic() - begin)))
+        finally:
+            self.cluster.connect(victim)
+        self.cluster.wait_healthy(service)
+        self.flows()
+        return f"{service}-{victim.number} was cut off for {time.monotonic() - begin:.1f} s"
+
+    def cut_relay(self):
+        return self.cut_network("relay")
+
+    def cut_consumer(self):
+        return self.cut_network("consume")
+
+    def cut_pair(self, service, others):
+        """One way only: packets of a container to these addresses are dropped, all else passes."""
+        victim = self.cluster.containers(service)[0]
+        rules = [["OUTPUT", "-d", self.cluster.one(other).address, "-j", "DROP"]
+                 for other in others]
+        for rule in rules:
+            self.cluster.in_network_of(victim, "iptables", "-I", *rule)
+        try:
+            time.sleep(CUT_S)
+        finally:
+            for rule in rules:
+                self.cluster.in_network_of(victim, "iptables", "-D", *rule)
+        self.cluster.wait_healthy(service)
+        self.flows()
+        return f"{service}-{victim.number} lost {', '.join(others)} for {CUT_S} s"
+
+    def cut_relay_from_kafka(self):
+        return self.cut_pair("relay", ("kafka-1", "kafka-2", "kafka-3"))
+
+    def cut_consumer_from_mysql(self):
+        return self.cut_pair("consume", (self.cluster.primary,))
+
+    def lose_packets(self, share=0.05, seconds=20):
+        """A share of what relays and consumers receive is lost, and TCP repeats it."""
+        victims = self.cluster.containers("relay") + self.cluster.containers("consume")
+        rule = ["INPUT", "-m", "statistic", "--mode", "random", "--probability", str(share), "-j",
+                "DROP"]
+        for victim in victims:
+            self.cluster.in_network_of(victim, "iptables", "-I", *rule)
+        votes, begin = self.load.votes, time.monotonic()
+        try:
+            time.sleep(seconds)
+            self.flows()
+        finally:
+            for victim in victims:
+                self.cluster.in_network_of(victim, "iptables", "-D", *rule, check=False)
+        rate = (self.load.votes - votes) / (time.monotonic() - begin)
+        self.cluster.wait_healthy("relay", "consume")
+        return f"{share:.0%} of all packets lost, {rate:.0f} votes a second meanwhile"
+
+    # -- the topic
+
+    def reassign(self):
+        """Every partition gets another preferred leader while it is written."""
+        broker = next(iter(self.cluster.brokers().values()))
+        plan = [f'{{"topic":"{TOPIC}","partition":{partition},"replicas":{replicas}}}'
+                for partition in range(PARTITIONS)
+                for replicas in [self.rng.sample((1, 2, 3), 3)]]
+        text = f'{{"version":1,"partitions":[{",".join(plan)}]}}'
+        self.cluster.run_in(broker, "sh", "-c", "cat >/tmp/plan.json", stdin=text)
+        words = ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "--bootstrap-server",
+                 f"{broker.service}:9092", "--reassignment-json-file", "/tmp/plan.json")
+        self.cluster.kafka_tool(broker, *words, "--execute")
+
+        def done():
+            text = self.cluster.kafka_tool(broker, *words, "--verify")
+            if "is still in progress" in text or "failed" in text:
+                raise NotThere(text[-300:])
+            return True
+        wait_for("the reassignment", done, SETTLE_S, 1)
+        self.cluster.kafka_tool(broker, "org.apache.kafka.tools.LeaderElectionCommand",
+                                "--bootstrap-server", f"{broker.service}:9092",
+                                "--election-type", "preferred", "--all-topic-partitions")
+        self.flows()
+        self.cluster.wait_in_sync(TOPIC)
+        return f"{PARTITIONS} partitions have other preferred leaders"
+
+    # -- the database
+
+    def restart_database(self):
+        """Killed, recovered and started again by the engine."""
+        victim = self.cluster.one(self.cluster.primary)
+        begin = time.monotonic()
+        self.cluster.kill(victim)
+
+        def back():
+            try:
+                return self.cluster.number("SELECT 1")
+            except (pymysql.MySQLError, OSError) as reason:
+                raise NotThere(repr(reason)) from reason
+        wait_for("the database", back, SETTLE_S, 0.2)
+        self.flows()
+        self.cluster.wait_healthy()
+        return f"votes flowed again after {time.monotonic() - begin:.1f} s"
+
+    def fail_over(self):
+        return failover.fail_over_semi_synchronously(self)
+
+    # -- how fast
+
+    def measure_consumers(self):
+        return throughput.measure(self)
+
+    # -- versions
+
+    def upgrade(self):
+        return upgrade.replace_all(self)
+
+
+# (name, method, also in the short form)
+ORDER = (
+    ("consumers come and go", "scale_consumers_short", True),
+    ("consumers come and go, by protocol", "scale_by_protocol", False),
+    ("a consumer crashes", "crash_consumer", True),
+    ("relays come and go", "scale_relays", True),
+    ("a relay crashes", "crash_relay", False),
+    ("a serve crashes", "crash_serve", True),
+    ("the leader of partitions is killed", "kill_leader", True),
+    ("the controller is killed", "kill_controller", True),
+    ("two of three brokers are down", "stop_two_brokers", True),
+    ("a relay loses its network", "cut_relay", False),
+    ("a consumer loses its network", "cut_consumer", False),
+    ("a relay loses the brokers alone", "cut_relay_from_kafka", True),
+    ("a consumer loses the database alone", "cut_consumer_from_mysql", True),
+    ("packets are lost", "lose_packets", False),
+    ("partitions are reassigned", "reassign", False),
+    ("the database is killed", "restart_database", True),
+    ("a backlog and more and more consumers", "measure_consumers", False),
+    ("a new version replaces each container", "upgrade", False),
+    ("the replica takes over", "fail_over", False),  # the last one: nothing replicates after it
+)
+
+# After these the cluster is as it was.
+REPEATABLE = {method for _, method, _ in ORDER} - {
+    "scale_by_protocol", "measure_consumers", "upgrade", "fail_over"}
