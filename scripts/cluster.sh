@@ -10,6 +10,8 @@
 . "$ROOT/scripts/cluster_engine.sh"
 # shellcheck source=scripts/cluster_images.sh
 . "$ROOT/scripts/cluster_images.sh"
+# shellcheck source=scripts/cluster_test.sh
+. "$ROOT/scripts/cluster_test.sh"
 
 cluster_help() {
     cat <<'END'
@@ -29,6 +31,14 @@ cluster_help() {
   logs [--follow] [SERVICE]   what the containers log
   compose WORD...             docker compose with the files and variables of the cluster, for the rest:
                               `compose ps`, `compose run --rm tools verify`
+  test [--short] [--keep] [--seed N] [--rate N] [--asynchronous] [NAME]
+                              from nothing to nothing: starts the cluster, lets votes flow, kills,
+                              cuts and scales it meanwhile, and compares all ledgers at the end
+                              (tests/cluster). --short: ten minutes; NAME: scenarios whose name
+                              contains it; --asynchronous: the fail-over that loses votes; --keep
+                              leaves the cluster up. Only for root
+  chaos [--seconds N] [--seed N] [--rate N]
+                              scenarios by chance on the cluster that is up, for N (120) seconds
   down [--images]             removes everything, also after an `up` that failed or was killed: the
                               containers, networks, volumes, secrets, and the private engine. An `up`
                               that runs is ended first. With --images also the images that were made
@@ -363,7 +373,7 @@ cluster_main() {
     local command=${1:-}
     (($# == 0)) || shift
     case $command in
-    up | status | vote | logs | down) "cluster_$command" "$@" ;;
+    up | status | vote | logs | down | test | chaos) "cluster_$command" "$@" ;;
     compose)
         cluster_need
         cluster_compose "$@"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # ./dev cluster test and chaos: scenarios of tests/cluster on a cluster while votes flow.
 
-CLUSTER_NEXT=$CLUSTER/next
+CLUSTER_NEXT=$ROOT/build/cluster/next
 CLUSTER_TEST_FOLDER=$ROOT/build/cluster-test
 CLUSTER_KEEP=0 CLUSTER_SHORT=0 CLUSTER_NAME=''
 

@@ -38,6 +38,8 @@ packages_of() {
         docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || echo docker-compose
         echo binutils openssl python3
         ;;
+    # nsenter and unshare are in util-linux, which every Debian has.
+    cluster_test) echo iptables kcat python3 python3-pymysql ;;
     engine)
         command -v dockerd >/dev/null || echo docker.io
         echo iptables iproute2
