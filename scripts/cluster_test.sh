@@ -64,7 +64,7 @@ cluster_test_exit() {
         cluster_compose logs --no-color >"$CLUSTER_TEST_FOLDER/containers.log" 2>&1 || true
         say "ledgers and the logs of all containers are in ${CLUSTER_TEST_FOLDER#"$ROOT/"}"
     }
-    if ((!CLUSTER_KEEP)); then (cluster_down) || code=1; fi
+    if ((!CLUSTER_KEEP)); then (cluster_main down) || code=1; fi
     exit "$code"
 }
 
@@ -101,7 +101,7 @@ cluster_test() {
     packages_need cluster_test
     rm -rf "$CLUSTER_TEST_FOLDER"
     [[ ! -f $CLUSTER/variables ]] || fail 'a cluster is up: ./dev cluster down removes it'
-    (cluster_up)
+    (cluster_main up)
     cluster_need
     trap cluster_test_exit EXIT
     trap 'exit 130' INT
