@@ -8,7 +8,10 @@ import time
 
 import pymysql
 
+from waiting import NotThere, wait_for
+
 EVERY_S = 0.04
+GO_ON_S = 120
 PROGRESS = ("SELECT partition_id, next_offset, owner, epoch FROM consumer_progress "
             "WHERE topic = 'vote-events'")
 
@@ -75,7 +78,20 @@ class Watcher(threading.Thread):
         with self.lock:
             return {steps[-1].owner for steps in self.progress.steps.values()}
 
+    def behind(self, end):
+        """Partitions without a step after end: their pause may still last."""
+        with self.lock:
+            return sorted(partition for partition, steps in self.progress.steps.items()
+                          if steps[-1].at <= end)
+
     def pauses(self, begin, end):
+        """Once all partitions have gone on after end."""
+        def look():
+            left = self.behind(end)
+            if left:
+                raise NotThere(f"partitions {left} do not go on")
+            return True
+        wait_for("a vote in each partition", look, GO_ON_S)
         with self.lock:
             return self.progress.pauses(begin, end)
 
