@@ -126,23 +126,24 @@ def progress(cluster):
                             "WHERE topic = %s", [load.TOPIC]))
 
 
-def compare(cluster, ledgers):
+def compare(cluster, votes):
     """What is lost and what must not be: [violations], acknowledged changes, lost ones."""
     wrong = []
     first = {}
     by_content = collections.defaultdict(list)
-    for record in load.read_records(cluster):
+    contents = votes.contents.range
+    for record in load.read_records(cluster, contents):
         if first.setdefault(record.event, record) is record:
             by_content[int(record.key)].append(record.event)
     rows = collections.defaultdict(list)
-    for row in sorted(load.read_tables(cluster).rows, key=lambda row: (row.content, row.seq)):
+    for row in sorted(load.read_tables(cluster, contents).rows, key=lambda row: (row.content, row.seq)):
         rows[row.content].append(row.event)
     logged = collections.Counter(event for events in rows.values() for event in events)
     wrong += [f"{event} is in the log {count} times" for event, count in logged.items() if count > 1]
     wrong += [f"{event} is in the topic and not in the log" for event in first if event not in logged]
     wrong += [f"content {content}: the log has another order than the topic"
               for content, events in by_content.items() if events != rows[content]]
-    acknowledged = {entry["event"] for entry in ledger.read(ledgers)
+    acknowledged = {entry["event"] for entry in ledger.read(votes.ledgers)
                     if entry["what"] == "vote" and entry["outcome"] == "ok" and entry["changed"]}
     lost = [event for event in acknowledged if event not in logged]
     return wrong, len(acknowledged), len(lost)
@@ -170,7 +171,7 @@ def fail_over_asynchronously(world):
     cluster.wait_healthy("relay", "consume")
     cluster.write_hosts(world.hosts)
     wait_published(cluster, world.say)
-    wrong, acknowledged, lost = compare(cluster, world.load.ledgers)
+    wrong, acknowledged, lost = compare(cluster, world.load)
     if wrong:
         raise AssertionError("; ".join(wrong[:5]) + f" ({len(wrong)} in all)")
     before = verify_differences(cluster)

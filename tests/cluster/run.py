@@ -103,7 +103,7 @@ class Test:
         load.wait_drained(self.cluster, say)
         self.cluster.write_hosts(self.folder / "hosts")
         self.watcher.end()
-        return load.give_verdict(self.cluster, self.load.ledgers, say)
+        return load.give_verdict(self.cluster, self.load, say)
 
     def report(self, verdict):
         """True when all is well."""

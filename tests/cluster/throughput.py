@@ -36,7 +36,8 @@ class Filler(threading.Thread):
         try:
             for begin in range(0, self.count, ARRAY):
                 numbers = range(self.first + begin, self.first + min(begin + ARRAY, self.count))
-                votes = {(VOTER_FIRST + number, 1 + number % load.CONTENTS): 1
+                contents = self.voter.contents.range
+                votes = {(VOTER_FIRST + number, contents[number % len(contents)]): 1
                          for number in numbers}
                 while not self.voter.ask(votes, self.voter.client.ports[0]):
                     time.sleep(0.1)
