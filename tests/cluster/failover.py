@@ -81,7 +81,7 @@ def promote(cluster):
 
 
 def fail_over_semi_synchronously(world):
-    """No acknowledged vote is lost, and nobody has to do anything but the promotion."""
+    """No acknowledged vote is lost, and the operator only promotes the replica."""
     cluster = world.cluster
     replicate_semi_synchronously(cluster)
     world.flows()

@@ -25,7 +25,7 @@ def say(text):
 
 
 class Test:
-    """From the first vote to the verdict."""
+    """From the first vote to the comparison of all ledgers."""
 
     def __init__(self, options):
         self.options = options
