@@ -640,14 +640,14 @@ static void a_rebalance_pauses_a_partition_until_its_records_are_read(void **sta
     assert_int_equal(count_pauses(), count + TOPIC_PARTITIONS);
     sink.faults.away = false;
     run(10000);
-    assert_int_equal(count_pauses(), count + 2 * TOPIC_PARTITIONS);
+    assert_int_equal(count_pauses(), count + 2ULL * TOPIC_PARTITIONS);
     assert_true(metric_value(&consume_rebalance_pause) - us >= TOPIC_PARTITIONS * 2500000LL);
     assert_int_equal(metric_value(&consume_assigned), assigned + 2);
     assert_int_equal(metric_value(&consume_revoked), revoked + 1);
     /* Another claim, of a new connection, is no rebalance. */
     sink.faults.session++;
     run(5000);
-    assert_int_equal(count_pauses(), count + 2 * TOPIC_PARTITIONS);
+    assert_int_equal(count_pauses(), count + 2ULL * TOPIC_PARTITIONS);
     consume_fixture_kill(&fixture);
 }
 
