@@ -28,10 +28,9 @@ target_compile_options(
             -fno-common
             -UNDEBUG # asserts stay on in release
             -fstack-protector-strong
-            # Asserts name files: not where this clone happens to be, so that a release has the same bytes
-            # wherever it is built. Only there, because the words of the command differ between clones.
-            $<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
-            $<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_BINARY_DIR}/=build/>)
+            # Asserts name files: not where this clone is, so that a release has the same bytes wherever
+            # it is built. Only there, because clones whose commands differ cannot share a cache.
+            $<$<CONFIG:Release>:-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>)
 target_link_libraries(tallybox_flags INTERFACE Threads::Threads)
 if(TALLYBOX_WERROR)
   target_compile_options(tallybox_flags INTERFACE -Werror)

@@ -52,9 +52,10 @@ package_main() {
     done
     build_prepare release
     packages_need package
-    # Nothing of this shell may be seen in the packages.
+    # Nothing of this shell may be seen in the packages, nor of another clone: ccache may answer with an
+    # object in which asserts name that one's files.
     umask 022
-    export LC_ALL=C.UTF-8 TZ=UTC
+    export LC_ALL=C.UTF-8 TZ=UTC CCACHE_DISABLE=1
     package_epoch
     step "building $folder"
     package_configure "$folder" "${words[@]}"

