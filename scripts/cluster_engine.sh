@@ -49,7 +49,8 @@ engine_other() {
     for folder in /proc/[0-9]*; do
         name=$(cat "$folder/comm" 2>/dev/null) || continue
         pid=${folder#/proc/}
-        [[ $name != dockerd || $pid == "$ENGINE_PID" ]] || echo "$pid"
+        [[ $name == dockerd && $pid != "$ENGINE_PID" ]] && process_born "$pid" >/dev/null || continue
+        echo "$pid"
     done
 }
 

@@ -51,8 +51,9 @@ def processes():
             words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if (name in ("dockerd", "containerd", "docker-proxy") or name.startswith("containerd-shim")
-                or "docker/compose.yaml" in words):
+        # One that has ended and waits for its parent has no words.
+        if words and (name in ("dockerd", "containerd", "docker-proxy")
+                      or name.startswith("containerd-shim") or "docker/compose.yaml" in words):
             yield f"{folder.name} {words}"
 
 
