@@ -362,6 +362,23 @@ static bool library_knows_property(const char *name, const char *value)
     return known;
 }
 
+#define MESSAGE_BYTES_MAX 1000000 /* librdkafka's default of message.max.bytes */
+
+/* librdkafka refuses a fetch.max.bytes below message.max.bytes, which [kafka] may set. */
+static int64_t find_message_bytes_max(const struct settings *settings)
+{
+    int64_t bytes_max = MESSAGE_BYTES_MAX;
+
+    for (size_t i = 0; i < settings->kafka.count; i++) {
+        const struct kafka_property *property = &settings->kafka.properties[i];
+
+        if (strcmp(property->name, "message.max.bytes") == 0 ||
+            strcmp(property->name, "consumer.message.max.bytes") == 0)
+            bytes_max = strtoll(property->value, NULL, 10);
+    }
+    return bytes_max;
+}
+
 struct fetch_limits {
     char partition_bytes[16];
     char response_bytes[16];
@@ -372,11 +389,17 @@ struct fetch_limits {
  * in memory: with 12 partitions that have one slice each, a third of consumer.memory_max. Measured
  * with records of 900 kB compressed 100:1 by zstd, on 12 partitions: 292 MiB with slices of 128
  * KiB, 46 to 51 MiB with these limits. */
-static void set_fetch_limits(struct fetch_limits *limits, int64_t memory_max)
+static void set_fetch_limits(struct fetch_limits *limits, const struct settings *settings)
 {
+    int64_t memory_max = settings->consumer.memory_max;
+    int64_t message_bytes_max = find_message_bytes_max(settings);
+    int64_t response_bytes = memory_max / 64;
+
+    if (response_bytes < message_bytes_max)
+        response_bytes = message_bytes_max;
     snprintf(limits->partition_bytes, sizeof(limits->partition_bytes), "%" PRId64,
              memory_max / 4096);
-    snprintf(limits->response_bytes, sizeof(limits->response_bytes), "%" PRId64, memory_max / 64);
+    snprintf(limits->response_bytes, sizeof(limits->response_bytes), "%" PRId64, response_bytes);
     snprintf(limits->queue_kbytes, sizeof(limits->queue_kbytes), "%" PRId64,
              memory_max / 128 / 1024);
 }
@@ -436,7 +459,7 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
         defaults[count++] = (struct kafka_default){"group.instance.id", host,
                                                    "consumer.static_member = host sets it"};
     }
-    set_fetch_limits(&limits, settings->consumer.memory_max);
+    set_fetch_limits(&limits, settings);
     count += set_queue_defaults(&limits, defaults + count);
     if (!broker_assigns_partitions(settings))
         defaults[count++] = (struct kafka_default){"partition.assignment.strategy", assignor, NULL};

@@ -380,6 +380,31 @@ static void a_static_member_closes_with_its_offsets(void **state)
     settings.consumer.static_member[0] = '\0';
 }
 
+static void every_memory_max_and_message_size_makes_a_consumer(void **state)
+{
+    static const char *const sizes[] = {NULL, "2000", "8000000"};
+    struct settings mine;
+    struct err err = {0};
+
+    (void)state;
+    name_group();
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        mine = settings;
+        if (sizes[i]) {
+            struct kafka_property *added = &mine.kafka.properties[mine.kafka.count++];
+
+            snprintf(added->name, sizeof(added->name), "message.max.bytes");
+            snprintf(added->value, sizeof(added->value), "%s", sizes[i]);
+        }
+        for (int64_t mib = 32; mib <= 128; mib *= 2) { /* 32 MiB is the lowest that is allowed */
+            mine.consumer.memory_max = mib << 20;
+            if (stream_kafka_open(&kafka, &mine, "member", wakeup_fd, &err) != RC_OK)
+                fail_msg("%lld MiB: %s", (long long)mib, err.text);
+            assert_true(stream_kafka_close(kafka, os_now_ms() + WAIT_MS));
+        }
+    }
+}
+
 static void a_static_member_is_named_in_one_place(void **state)
 {
     struct settings mine = settings;
@@ -410,6 +435,7 @@ int main(void)
         cmocka_unit_test(it_leaves_before_it_ever_joined),
         cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
         cmocka_unit_test(a_static_member_closes_with_its_offsets),
+        cmocka_unit_test(every_memory_max_and_message_size_makes_a_consumer),
         cmocka_unit_test(a_static_member_is_named_in_one_place),
     };
 
