@@ -37,7 +37,7 @@ cluster_next_image() {
     mkdir -p "$CLUSTER_NEXT/image"
     cp "$CLUSTER_NEXT/build/tallybox" "$CLUSTER_NEXT/image/"
     # The image of this version with another program.
-    printf 'FROM %s\nCOPY tallybox /usr/bin/tallybox\n' "$TALLYBOX_IMAGE" >"$CLUSTER_NEXT/image/Dockerfile"
+    printf 'FROM %s\nCOPY tallybox /usr/local/bin/tallybox\n' "$TALLYBOX_IMAGE" >"$CLUSTER_NEXT/image/Dockerfile"
     quietly docker build -t tallybox:next "$CLUSTER_NEXT/image" || fail 'the next image does not build'
     export CLUSTER_NEXT_IMAGE=tallybox:next
 }
