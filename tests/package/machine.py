@@ -5,8 +5,11 @@ TALLYBOX_CONTAINER  the root from which each machine is copied (scripts/part_con
 TALLYBOX_PACKAGES   a folder with packages, which is /packages in the machine
 
 systemd-nspawn needs no systemd on this machine, but a control group of its own: without one two
-machines would share their groups. The machine ends with the process that started it."""
+machines would share their groups. It runs in a namespace of processes of its own, which ends with the
+process that started it: a systemd-nspawn that is killed leaves its machine running."""
 
+import atexit
+import contextlib
 import os
 import pathlib
 import shutil
@@ -21,6 +24,7 @@ import suite  # noqa: E402
 PACKAGES = pathlib.Path(os.environ.get("TALLYBOX_PACKAGES", "/nonexistent"))
 CONTAINER = os.environ.get("TALLYBOX_CONTAINER", "/nonexistent")
 GROUPS = pathlib.Path("/sys/fs/cgroup")
+PROPAGATE = pathlib.Path("/run/systemd/nspawn/propagate")
 BOOT_S = 120
 COMMAND_S = 300
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -45,14 +49,18 @@ class Machine:
         self.console = self.folder / "console"
         self.process = None
         self.managed = os.path.isdir("/run/systemd/system")
+        self.clean_killed()
+        # unittest runs no cleanup of a test that is interrupted.
+        atexit.register(self.stop)
 
     def start(self):
         if not self.root.exists():
             self.folder.mkdir(parents=True)
             subprocess.run(["cp", "-a", "--reflink=auto", CONTAINER, str(self.root)], check=True)
-        words = ["setpriv", "--pdeathsig", "KILL", "systemd-nspawn", "--quiet",
-                 f"--directory={self.root}", f"--machine={self.name}", "--boot", "--register=no",
-                 "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--console=pipe",
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child",
+                 "--mount-proc", "systemd-nspawn", "--quiet", "--boot", "--register=no",
+                 f"--directory={self.root}", f"--machine={self.name}", "--link-journal=no",
+                 "--resolv-conf=off", "--timezone=off", "--console=pipe",
                  f"--bind-ro={PACKAGES}:/packages"]
         if not self.managed:
             words.append("--keep-unit")
@@ -68,34 +76,27 @@ class Machine:
             group.mkdir(exist_ok=True)
             (group / "cgroup.procs").write_text("0")
 
-    def _leave_group(self):
-        """Groups can be removed when nothing runs in them."""
-        for hierarchy in [] if self.managed else hierarchies():
-            for folder, _, _ in os.walk(hierarchy / self.name, topdown=False):
-                try:
-                    os.rmdir(folder)
-                except OSError as reason:
-                    print(f"{folder} stays: {reason}", file=sys.stderr)
-
-    def init(self):
-        """The pid, on this machine, of the machine's process 1; NotThere before it is started."""
+    def first_of(self, depth):
+        """The pid, on this machine, of the process 1 so many namespaces below: 1 is systemd-nspawn, 2 the
+        machine's systemd. NotThere before it is started."""
         left = [self.process.pid]
         while left:
             pid = left.pop()
             try:
                 status = pathlib.Path(f"/proc/{pid}/status").read_text()
-                if status.split("NSpid:")[1].split("\n")[0].split()[1:] == ["1"]:
+                numbers = status.split("NSpid:")[1].split("\n")[0].split()
+                if numbers[-1] == "1" and len(numbers) == depth + 1:
                     return pid
                 for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
                     left += map(int, (task / "children").read_text().split())
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue
         raise suite.NotThere(f"{self.name} has no process 1")
 
     def call(self, command, seconds=COMMAND_S, stdin=None):
         """A command of a shell there, as root; nothing of this machine's environment."""
         return subprocess.run(
-            ["nsenter", "--target", str(self.init()), "--mount", "--uts", "--ipc", "--pid",
+            ["nsenter", "--target", str(self.first_of(2)), "--mount", "--uts", "--ipc", "--pid",
              "--cgroup", "--", "/usr/bin/env", "-i", f"PATH={PATH}", "LC_ALL=C.UTF-8", "HOME=/root",
              "DEBIAN_FRONTEND=noninteractive", "/bin/bash", "-c", f"cd / && {command}"],
             input=stdin, capture_output=True, text=True, timeout=seconds, check=False)
@@ -125,14 +126,30 @@ class Machine:
         """Ends it as a power switch does; by force if it does not obey."""
         if self.process is None:
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            self.process.send_signal(number)
-            try:
-                self.process.wait(60)
-                break
-            except subprocess.TimeoutExpired:
-                print(f"{self.name} did not end by {number}\n{suite.tail(self.console)}",
-                      file=sys.stderr)
+        try:
+            os.kill(self.first_of(1), signal.SIGTERM)
+            self.process.wait(60)
+        except (suite.NotThere, ProcessLookupError, subprocess.TimeoutExpired) as reason:
+            print(f"{self.name} is killed: {reason}\n{suite.tail(self.console)}", file=sys.stderr)
+            self.process.kill()
+            self.process.wait()
         self.process = None
-        self._leave_group()
-        shutil.rmtree(f"/run/systemd/nspawn/propagate/{self.name}", ignore_errors=True)
+        self.clean(self.name)
+
+    @classmethod
+    def clean(cls, name):
+        """What systemd-nspawn leaves on this machine. A group can be removed when nothing runs in it."""
+        for hierarchy in hierarchies():
+            for folder, _, _ in os.walk(hierarchy / name, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+        shutil.rmtree(PROPAGATE / name, ignore_errors=True)
+
+    @classmethod
+    def clean_killed(cls):
+        """The same for machines whose process was killed."""
+        for path in [*PROPAGATE.glob("tallybox-*"), *(
+                path for hierarchy in hierarchies() for path in hierarchy.glob("tallybox-*-*"))]:
+            number = path.name.rsplit("-", 1)[1]
+            if number.isdigit() and not os.path.exists(f"/proc/{number}"):
+                cls.clean(path.name)
