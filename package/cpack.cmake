@@ -71,8 +71,10 @@ foreach(pair program:tallybox development:libtallybox-dev)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/debian/copyright ${compressed} DESTINATION ${folder}
           COMPONENT ${component})
 endforeach()
-install(FILES debian/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
-        COMPONENT program RENAME tallybox)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  install(FILES debian/lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
+          COMPONENT program RENAME tallybox)
+endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tallybox)

@@ -109,6 +109,12 @@ class Contents(Packages):
         found = [{str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
                  for root in (place, self.root, self.dev_root)]
         self.assertEqual(found[0], found[1] | found[2])
+        # Once more on an installation that was configured.
+        settings = place / "etc/tallybox/tallybox.ini"
+        self.assertEqual(settings.stat().st_mode & 0o777, 0o600)
+        settings.write_text("[mysql]\nhost = db1\n")
+        run("cmake", "--install", pathlib.Path(suite.BINARY).parent, env={**os.environ, "DESTDIR": str(place)})
+        self.assertEqual(settings.read_text(), "[mysql]\nhost = db1\n")
 
     def test_the_program_is_hardened(self):
         run(suite.ROOT / "scripts/hardened", self.root / "usr/bin/tallybox",
