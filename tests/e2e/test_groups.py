@@ -257,6 +257,9 @@ class TwoInstallations(GroupCase):
     def test_the_lower_id_stays_and_is_not_ready_until_the_other_has_left(self):
         self.stack.sql("UPDATE installation SET name = 'bbbb0002' WHERE id = 1")
         consumer = self.start("consume")
+        # A consumer that is ready may not have looked at its group yet, and would stay outside.
+        suite.wait_for("all partitions", lambda: consumer.metric("tallybox_consumer_partitions")
+                       == PARTITIONS)
         foreigner = self.start_foreigner("cccc0003", "cooperative-sticky")
         suite.wait_for("the other to be seen", lambda: re.search(
             "event=work_paused what=consumer_group .*installation cccc0003 .*"
