@@ -364,7 +364,8 @@ static bool library_knows_property(const char *name, const char *value)
 
 #define MESSAGE_BYTES_MAX 1000000 /* librdkafka's default of message.max.bytes */
 
-/* librdkafka refuses a fetch.max.bytes below message.max.bytes, which [kafka] may set. */
+/* The largest message.max.bytes that may count, of the default and those in [kafka]: librdkafka
+ * refuses a fetch.max.bytes below it. */
 static int64_t find_message_bytes_max(const struct settings *settings)
 {
     int64_t bytes_max = MESSAGE_BYTES_MAX;
@@ -373,8 +374,11 @@ static int64_t find_message_bytes_max(const struct settings *settings)
         const struct kafka_property *property = &settings->kafka.properties[i];
 
         if (strcmp(property->name, "message.max.bytes") == 0 ||
-            strcmp(property->name, "consumer.message.max.bytes") == 0)
-            bytes_max = strtoll(property->value, NULL, 10);
+            strcmp(property->name, "consumer.message.max.bytes") == 0) {
+            int64_t bytes = strtoll(property->value, NULL, 10);
+
+            bytes_max = bytes > bytes_max ? bytes : bytes_max;
+        }
     }
     return bytes_max;
 }
