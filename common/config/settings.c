@@ -316,9 +316,8 @@ const struct setting settings_table[] = {
      "of the installation, which tallybox migrate made."},
     {CHOICE(consumer, static_member), "off", 0, 0, "off|host",
      "host: the consumer is a static member of its group, named after its host, so a restart "
-     "within "
-     "kafka.consumer.session.timeout.ms moves no partition. Needs one consumer on each host, and "
-     "host names that stay."},
+     "within kafka.consumer.session.timeout.ms moves no partition. Needs one consumer on each "
+     "host, and host names that stay."},
     {ENTRY(consumer, topics, SETTING_TOPICS), "vote-events", 0, 0, NULL,
      "Topics to read, separated by commas."},
     {CHOICE(consumer, votes_from), "tallybox", 0, 0, "tallybox|anyone",
