@@ -6,14 +6,6 @@ CLUSTER_NEXT=$ROOT/build/cluster/next
 CLUSTER_TEST_FOLDER=$ROOT/build/cluster-test
 CLUSTER_KEEP=0 CLUSTER_SHORT=0 CLUSTER_NAME=''
 
-# compose as words, for programs that are not this shell.
-cluster_compose_words() {
-    local program='docker compose'
-    docker compose version >/dev/null 2>&1 || program=docker-compose
-    printf '%s --project-name %q --project-directory %q --file %q --env-file %q' "$program" \
-        "$CLUSTER_PROJECT" "$ROOT/docker" "$ROOT/docker/compose.yaml" "$CLUSTER/variables"
-}
-
 # The next version of the program: the same code with one more migration.
 cluster_next_source() {
     local source=$CLUSTER_NEXT/source last
@@ -48,9 +40,6 @@ cluster_test_upgrades() {
 }
 
 cluster_test_run() {
-    CLUSTER_COMPOSE=$(cluster_compose_words)
-    export CLUSTER_COMPOSE CLUSTER_PROJECT
-    export "${CLUSTER_VARIABLES[@]}"
     # A mount namespace of its own: there /etc/hosts has the names of the brokers.
     unshare --mount --propagation private /usr/bin/python3 -B tests/cluster/run.py \
         --folder "$CLUSTER_TEST_FOLDER" "$@"

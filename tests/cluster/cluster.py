@@ -9,12 +9,17 @@ import json
 import os
 import pathlib
 import subprocess
-import time
+import sys
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(1, str(ROOT / "tests/e2e"))
+
+import waiting  # noqa: E402
+
 WORK = ROOT / "build/cluster"
 PROJECT = "tallybox"
+NETWORK = f"{PROJECT}_inside"
 KEEP = os.environ.get("TALLYBOX_CLUSTER_KEEP") == "1"
 
 # Services of ours that run all the time, with their usual numbers.
@@ -25,21 +30,13 @@ ONCE = {"grants", "migrate-account", "migrate", "accounts"}
 
 
 def wait_for(what, probe, seconds=180, every=0.5):
-    """Calls probe until it returns something true, which is the result."""
-    deadline = time.monotonic() + seconds
-    while True:
-        late = time.monotonic() > deadline
-        value = probe()
-        if value:
-            return value
-        if late:
-            raise AssertionError(f"waited {seconds} s for {what}; the last look gave {value!r}")
-        time.sleep(every)
+    """A cluster takes longer than one process."""
+    return waiting.wait_for(what, probe, seconds, every)
 
 
-def run(*words, expect=0, seconds=900, env=None, streams=False):
+def run(*words, expect=0, seconds=900, env=None, streams=False, stdin=""):
     """A command to its end; stdout as text, with streams also stderr."""
-    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, text=True,
+    done = subprocess.run([str(word) for word in words], input=stdin, text=True,
                           capture_output=True, timeout=seconds, check=False, cwd=ROOT,
                           env={**os.environ, **(env or {})})
     if expect is not None and done.returncode != expect:
@@ -83,6 +80,11 @@ def variable(name):
     return values(WORK / "variables")[name]
 
 
+def secret(name):
+    """The first word of a secret: a password, or the token of its line."""
+    return (pathlib.Path(variable("TALLYBOX_SECRETS")) / name).read_text().split()[0]
+
+
 class Container:
     """One container, as it was when it was asked for."""
 
@@ -95,8 +97,24 @@ class Container:
         self.state = facts["State"]
         self.health = self.state.get("Health", {}).get("Status")
 
+    @property
+    def name(self):
+        return f"{self.service}-{self.number}"
+
+    @property
+    def pid(self):
+        """On this machine; 0 when it does not run."""
+        return self.state["Pid"]
+
+    @property
+    def address(self):
+        """In the network of brokers, databases and roles; empty when it has none."""
+        networks = self.facts["NetworkSettings"]["Networks"]
+        return networks.get(NETWORK, {}).get("IPAddress", "")
+
     def execute(self, *words, **options):
-        return docker("exec", self.id, *words, **options)
+        """A command in it; text for its stdin is in options."""
+        return docker("exec", *(["-i"] if options.get("stdin") else []), self.id, *words, **options)
 
 
 def containers(*services):
@@ -142,8 +160,8 @@ def get(port, path, headers=None):
 
 def api(path):
     """The parsed answer of a GET through the balancer."""
-    token = (WORK / "secrets/api_token").read_text().strip()
-    status, text = get(variable("TALLYBOX_API_PORT"), path, {"Authorization": f"Bearer {token}"})
+    status, text = get(variable("TALLYBOX_API_PORT"), path,
+                       {"Authorization": f"Bearer {secret('api_token')}"})
     if status != 200:
         raise AssertionError(f"GET {path}: {status} {text[:500]}")
     return json.loads(text)

@@ -8,9 +8,9 @@ import time
 
 import pymysql
 
+import cluster
 import ledger
 import load
-from containers import DATABASE, call
 from test_failover import operator_sql
 from waiting import NotThere, wait_for
 
@@ -19,8 +19,8 @@ LOST_MIN = 200       # acknowledged votes that the replica must lack, or the tes
 REPLICA = "mysql-replica"
 
 
-def execute(cluster, service, *statements):
-    connection = cluster.sql_connection(service)
+def execute(controls, service, *statements):
+    connection = controls.sql_connection(service)
     try:
         with connection.cursor() as cursor:
             for statement in statements:
@@ -29,79 +29,78 @@ def execute(cluster, service, *statements):
         connection.close()
 
 
-def status(cluster, service, name):
-    rows = cluster.sql("SHOW GLOBAL STATUS LIKE %s", [name], service)
+def status(controls, service, name):
+    rows = controls.sql("SHOW GLOBAL STATUS LIKE %s", [name], service)
     return rows[0][1] if rows else None
 
 
-def replica_caught_up(cluster):
+def replica_caught_up(controls):
     """Until the replica has what the primary has now."""
-    sent = cluster.sql("SELECT @@GLOBAL.gtid_executed", (), cluster.primary)[0][0]
+    sent = controls.sql("SELECT @@GLOBAL.gtid_executed", (), controls.primary)[0][0]
 
     def look():
-        if not cluster.number("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [sent], REPLICA):
+        if not controls.number("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", [sent], REPLICA):
             raise NotThere("the replica is behind")
         return True
     wait_for("the replica", look, READY_S, 0.2)
 
 
-def replicate_semi_synchronously(cluster):
+def replicate_semi_synchronously(controls):
     """From now on a COMMIT is visible and answered only when the replica has it."""
-    execute(cluster, REPLICA, "SET GLOBAL super_read_only = OFF",
+    execute(controls, REPLICA, "SET GLOBAL super_read_only = OFF",
             "INSTALL PLUGIN rpl_semi_sync_replica SONAME 'semisync_replica.so'",
             "SET GLOBAL super_read_only = ON", "SET GLOBAL rpl_semi_sync_replica_enabled = 1",
             "STOP REPLICA IO_THREAD", "START REPLICA IO_THREAD")
-    replica_caught_up(cluster)
-    execute(cluster, cluster.primary,
+    replica_caught_up(controls)
+    execute(controls, controls.primary,
             "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
             "SET GLOBAL rpl_semi_sync_source_timeout = 3600000",
             "SET GLOBAL rpl_semi_sync_source_enabled = 1")
 
     def look():
-        found = (status(cluster, cluster.primary, "Rpl_semi_sync_source_status"),
-                 status(cluster, cluster.primary, "Rpl_semi_sync_source_clients"))
+        found = (status(controls, controls.primary, "Rpl_semi_sync_source_status"),
+                 status(controls, controls.primary, "Rpl_semi_sync_source_clients"))
         if found != ("ON", "1"):
             raise NotThere(f"semi-synchronous replication is {found}")
         return True
     wait_for("semi-synchronous replication", look, READY_S, 0.2)
 
 
-def promote(cluster):
+def promote(controls):
     """The primary is dead; the replica accepts writes, and the name `mysql` means it."""
-    old, new = cluster.containers(cluster.primary)[0], cluster.one(REPLICA)
+    old, new = controls.one(controls.primary), controls.one(REPLICA)
     # Not started again by the engine: two servers that accept writes would diverge.
-    call(["docker", "kill", old.id])
-    cluster.disconnect(old)
-    execute(cluster, REPLICA, "STOP REPLICA", "RESET REPLICA ALL",
+    cluster.docker("kill", old.id)
+    controls.disconnect(old)
+    execute(controls, REPLICA, "STOP REPLICA", "RESET REPLICA ALL",
             "SET PERSIST super_read_only = OFF", "SET PERSIST read_only = OFF")
-    cluster.disconnect(new)
-    network = f"{cluster.project}_inside"
-    call(["docker", "network", "connect", "--alias", "mysql", "--alias", REPLICA, network, new.id])
-    cluster.primary = REPLICA
+    controls.disconnect(new)
+    controls.connect(new, "mysql")
+    controls.primary = REPLICA
 
 
 def fail_over_semi_synchronously(world):
     """No acknowledged vote is lost, and the operator only promotes the replica."""
-    cluster = world.cluster
-    replicate_semi_synchronously(cluster)
+    controls = world.controls
+    replicate_semi_synchronously(controls)
     world.flows()
     begin = time.monotonic()
-    promote(cluster)
-    cluster.wait_healthy("serve", "relay", "consume", "retry", "rollup", "housekeep")
+    promote(controls)
+    controls.wait_healthy("serve", "relay", "consume", "retry", "rollup", "housekeep")
     world.flows()
     return f"votes flowed again {time.monotonic() - begin:.1f} s after the kill"
 
 
 # -- asynchronous: what the replica lacks is lost
 
-def wait_published(cluster, say):
+def wait_published(controls, say):
     """Steps 1 and 2 of OPERATIONS, Fail-over: writers are stopped, and what Kafka has is applied."""
     def look():
         try:
-            left = {lane: cluster.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES}
+            left = {lane: controls.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES}
         except (pymysql.MySQLError, OSError) as reason:
             raise NotThere(repr(reason)) from reason
-        topic, applied = topic_ends(cluster), progress(cluster)
+        topic, applied = topic_ends(controls), progress(controls)
         lag = {partition: end - applied.get(partition, 0) for partition, end in topic.items()
                if applied.get(partition, 0) < end}
         left = {lane: count for lane, count in left.items() if count}
@@ -113,30 +112,30 @@ def wait_published(cluster, say):
     say(f"  outbox empty and no lag {time.monotonic() - began:.1f} s later")
 
 
-def topic_ends(cluster):
-    text = call(["kcat", "-b", cluster.bootstrap, "-Q",
-                 *[word for partition in cluster.topic(load.TOPIC)
-                   for word in ("-t", f"{load.TOPIC}:{partition}:-1")]], 60)
+def topic_ends(controls):
+    text = cluster.run("kcat", "-b", controls.bootstrap, "-Q",
+                       *[word for partition in controls.topic(load.TOPIC)
+                         for word in ("-t", f"{load.TOPIC}:{partition}:-1")], seconds=60)
     return {int(line.split("[")[1].split("]")[0]): int(line.split()[-1])
             for line in text.splitlines() if "[" in line}
 
 
-def progress(cluster):
-    return dict(cluster.sql("SELECT partition_id, next_offset FROM consumer_progress "
+def progress(controls):
+    return dict(controls.sql("SELECT partition_id, next_offset FROM consumer_progress "
                             "WHERE topic = %s", [load.TOPIC]))
 
 
-def compare(cluster, votes):
+def compare(controls, votes):
     """What is lost and what must not be: [violations], acknowledged changes, lost ones."""
     wrong = []
     first = {}
     by_content = collections.defaultdict(list)
     contents = votes.contents.range
-    for record in load.read_records(cluster, contents):
+    for record in load.read_records(controls, contents):
         if first.setdefault(record.event, record) is record:
             by_content[int(record.key)].append(record.event)
     rows = collections.defaultdict(list)
-    for row in sorted(load.read_tables(cluster, contents).rows, key=lambda row: (row.content, row.seq)):
+    for row in sorted(load.read_tables(controls, contents).rows, key=lambda row: (row.content, row.seq)):
         rows[row.content].append(row.event)
     logged = collections.Counter(event for events in rows.values() for event in events)
     wrong += [f"{event} is in the log {count} times" for event, count in logged.items() if count > 1]
@@ -149,43 +148,43 @@ def compare(cluster, votes):
     return wrong, len(acknowledged), len(lost)
 
 
-def verify_differences(cluster):
-    checks = json.loads(cluster.tool("verify", "--json", check=False))["checks"]
+def verify_differences(controls):
+    checks = json.loads(controls.tool("verify", "--json", expect=None))["checks"]
     return [check["name"] for check in checks if check["violations"]]
 
 
 def fail_over_asynchronously(world):
     """The steps of OPERATIONS for a replica that lacks the last transactions, and the count of what
     is gone. The run's own judge cannot judge what comes after it."""
-    cluster = world.cluster
+    controls = world.controls
     world.flows()
-    replica_caught_up(cluster)
-    execute(cluster, REPLICA, "STOP REPLICA IO_THREAD")
+    replica_caught_up(controls)
+    execute(controls, REPLICA, "STOP REPLICA IO_THREAD")
     world.flows(LOST_MIN)
-    lacking = cluster.sql("SELECT @@GLOBAL.gtid_executed", (), cluster.primary)[0][0]
+    lacking = controls.sql("SELECT @@GLOBAL.gtid_executed", (), controls.primary)[0][0]
     world.load.stop.set()
-    cluster.scale("serve", 0)
+    controls.scale("serve", 0)
     begin = time.monotonic()
-    promote(cluster)
-    transactions = cluster.sql("SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", [lacking])[0][0]
-    cluster.wait_healthy("relay", "consume")
-    cluster.write_hosts(world.hosts)
-    wait_published(cluster, world.say)
-    wrong, acknowledged, lost = compare(cluster, world.load)
+    promote(controls)
+    transactions = controls.sql("SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", [lacking])[0][0]
+    controls.wait_healthy("relay", "consume")
+    controls.write_hosts(world.hosts)
+    wait_published(controls, world.say)
+    wrong, acknowledged, lost = compare(controls, world.load)
     if wrong:
         raise AssertionError("; ".join(wrong[:5]) + f" ({len(wrong)} in all)")
-    before = verify_differences(cluster)
+    before = verify_differences(controls)
     if not before:
         raise AssertionError("verify found no difference between writers and log: nothing was lost, "
                              "and the test has no point")
     for statement in operator_sql():
-        execute(cluster, cluster.primary, statement)
-    after = verify_differences(cluster)
+        execute(controls, controls.primary, statement)
+    after = verify_differences(controls)
     if after:
         raise AssertionError(f"verify still finds {after}")
-    cluster.scale("serve", 2)
-    cluster.wait_healthy("serve")
+    controls.scale("serve", 2)
+    controls.wait_healthy("serve")
     return (f"{transactions.count(',') + 1} ranges of transactions were lost ({transactions}): "
             f"{lost} of {acknowledged} acknowledged votes are gone, all published ones came back from "
             f"Kafka, none twice; {len(before)} differences before the repair, none after; "
-            f"{time.monotonic() - begin:.0f} s in all, in the database {DATABASE}")
+            f"{time.monotonic() - begin:.0f} s in all")

@@ -11,6 +11,7 @@ import uuid
 import pymysql
 
 import api_client
+import cluster
 import judge
 import ledger
 import wire
@@ -73,35 +74,36 @@ class Voter(writers.HttpVoter):
         self.contents = contents
 
 
-def first_free(cluster):
+def first_free(controls):
     """The lowest number above those of all contents."""
-    return 1 + cluster.number("SELECT GREATEST((SELECT COALESCE(MAX(content_id), 0) FROM vote_count), "
+    return 1 + controls.number("SELECT GREATEST((SELECT COALESCE(MAX(content_id), 0) FROM vote_count), "
                               "(SELECT COALESCE(MAX(id), 0) FROM remark))")
 
 
 class Load:
     """Begins with start(), ends with finish()."""
 
-    def __init__(self, cluster, folder, seed, rate=RATE):
-        self.cluster = cluster
+    def __init__(self, controls, folder, seed, rate=RATE):
+        self.controls = controls
         self.ledgers = folder / "ledger"
         self.ledgers.mkdir(parents=True)
         self.stop = threading.Event()
         self.seed, self.pause_s = seed, VOTERS * ARRAY_MEAN / rate
-        self.contents = Contents(first_free(cluster))
+        self.contents = Contents(first_free(controls))
         self.voters = [self.make_voter(f"http-{number}") for number in range(VOTERS)]
 
     def make_voter(self, name):
         """One that is not started; its ledger is among those of the run."""
         return Voter(name, self.seed, self.ledgers, self.stop, self.pause_s,
-                     port=self.cluster.balancer_port, token=self.cluster.secret("api_tokens"),
+                     port=int(cluster.variable("TALLYBOX_API_PORT")),
+                     token=cluster.secret("api_token"),
                      contents=self.contents)
 
     def make_remarks(self):
         """The application's rows, onto which totals are rolled up."""
         rows = ", ".join(f"({number}, 1, 'remark {number}', '')"
                          for number in self.contents.range)
-        self.cluster.sql("INSERT IGNORE INTO remark (id, item_id, header, content) VALUES " + rows)
+        self.controls.sql("INSERT IGNORE INTO remark (id, item_id, header, content) VALUES " + rows)
 
     def start(self):
         self.make_remarks()
@@ -132,16 +134,16 @@ class Load:
         return self.errors() + [f"{voter.name} hangs" for voter in self.voters if voter.is_alive()]
 
 
-def wait_drained(cluster, say):
+def wait_drained(controls, say):
     """Until every vote is in the log."""
     def look():
         try:
-            left = {lane: cluster.number(f"SELECT COUNT(*) FROM {lane}") for lane in LANES}
-            left["tasks"] = cluster.number("SELECT COUNT(*) FROM retry_task")
+            left = {lane: controls.number(f"SELECT COUNT(*) FROM {lane}") for lane in LANES}
+            left["tasks"] = controls.number("SELECT COUNT(*) FROM retry_task")
             left["votes not in the log"] = (
-                cluster.number("SELECT COALESCE(SUM(version), 0) FROM vote_state")
-                - cluster.number("SELECT COUNT(*) FROM vote_document")
-                - cluster.number("SELECT COUNT(*) FROM dead_record"))
+                controls.number("SELECT COALESCE(SUM(version), 0) FROM vote_state")
+                - controls.number("SELECT COUNT(*) FROM vote_document")
+                - controls.number("SELECT COUNT(*) FROM dead_record"))
         except (pymysql.MySQLError, OSError) as reason:
             raise NotThere(f"the database does not answer: {reason}") from reason
         left = {what: count for what, count in left.items() if count}
@@ -154,34 +156,34 @@ def wait_drained(cluster, say):
     say(f"drained in {time.monotonic() - began:.1f} s")
 
 
-def read_tables(cluster, contents):
+def read_tables(controls, contents):
     """What the judge compares, of these contents."""
     ours = f"BETWEEN {contents[0]} AND {contents[-1]}"
     rows = [judge.Row(content, seq, voter, voting, votes, str(uuid.UUID(bytes=event)))
-            for content, seq, voter, voting, votes, event in cluster.sql(
+            for content, seq, voter, voting, votes, event in controls.sql(
                 "SELECT content_id, content_seq, voter_id, voting, votes, event_id "
                 f"FROM vote_document WHERE content_id {ours}")]
     return judge.Tables(
         rows=rows,
         states={(voter, content): (voting, version) for voter, content, voting, version in
-                cluster.sql("SELECT voter_id, content_id, voting, version FROM vote_state "
+                controls.sql("SELECT voter_id, content_id, voting, version FROM vote_state "
                             f"WHERE content_id {ours}")},
-        counts=dict(cluster.sql(f"SELECT content_id, votes FROM vote_count WHERE content_id {ours}")),
-        tallies={content: (votes, seq) for content, votes, seq in cluster.sql(
+        counts=dict(controls.sql(f"SELECT content_id, votes FROM vote_count WHERE content_id {ours}")),
+        tallies={content: (votes, seq) for content, votes, seq in controls.sql(
             f"SELECT content_id, votes, seq FROM vote_tally WHERE content_id {ours}")},
         remarks={content: (votes, seq) for content, votes, seq in
-                 cluster.sql(f"SELECT id, votes, votes_seq FROM remark WHERE id {ours}")},
+                 controls.sql(f"SELECT id, votes, votes_seq FROM remark WHERE id {ours}")},
         transactions=set(), counters={},
-        left={lane: [row[0] for row in cluster.sql(f"SELECT id FROM {lane} ORDER BY seq")]
+        left={lane: [row[0] for row in controls.sql(f"SELECT id FROM {lane} ORDER BY seq")]
               for lane in LANES},
-        dead=cluster.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"),
-        tasks=cluster.sql("SELECT id, ordering_key, state FROM retry_task"), ended={})
+        dead=controls.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"),
+        tasks=controls.sql("SELECT id, ordering_key, state FROM retry_task"), ended={})
 
 
-def read_records(cluster, contents):
+def read_records(controls, contents):
     """Every record of these contents in the topic, a partition at a time."""
-    for partition in sorted(cluster.topic(TOPIC)):
-        for record in wire.read_topic(cluster.bootstrap, TOPIC, READ_S, partition):
+    for partition in sorted(controls.topic(TOPIC)):
+        for record in wire.read_topic(controls.bootstrap, TOPIC, READ_S, partition):
             if int(record.key) not in contents:
                 continue
             vote = json.loads(record.value)
@@ -190,15 +192,15 @@ def read_records(cluster, contents):
                                vote["votes"], None)
 
 
-def give_verdict(cluster, load, say):
+def give_verdict(controls, load, say):
     """The judge's word on a cluster that is at rest."""
     contents = load.contents.range
     say("rolling up, and verify")
-    cluster.run_in(cluster.one("rollup"), "tallybox", "rollup", "--once", seconds=180)
-    checks = json.loads(cluster.tool("verify", "--json", check=False))["checks"]
+    controls.one("rollup").execute("tallybox", "rollup", "--once", seconds=180)
+    checks = json.loads(controls.tool("verify", "--json", expect=None))["checks"]
     say("reading everything back")
-    verdict = judge.judge(ledger.read(load.ledgers), read_records(cluster, contents),
-                          read_tables(cluster, contents))
+    verdict = judge.judge(ledger.read(load.ledgers), read_records(controls, contents),
+                          read_tables(controls, contents))
     for check in checks:
         if check["violations"]:
             verdict.add("totals", f"verify: {check['name']}: {check['violations']} violations of "

@@ -53,9 +53,9 @@ class Progress:
 class Watcher(threading.Thread):
     """Asks until end(); a database that is away is asked again."""
 
-    def __init__(self, cluster):
+    def __init__(self, controls):
         super().__init__(name="progress", daemon=True)
-        self.cluster = cluster
+        self.controls = controls
         self.progress = Progress()
         self.halt = threading.Event()
         self.lock = threading.Lock()  # guards progress
@@ -64,7 +64,7 @@ class Watcher(threading.Thread):
         connection = None
         while not self.halt.wait(EVERY_S):
             try:
-                connection = connection or self.cluster.sql_connection()
+                connection = connection or self.controls.sql_connection()
                 with connection.cursor() as cursor:
                     cursor.execute(PROGRESS)
                     rows = cursor.fetchall()

@@ -13,7 +13,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "e2e"), str(HERE.parent / "chaos")]
 
-import containers  # noqa: E402
+import controls  # noqa: E402
 import failover  # noqa: E402
 import load  # noqa: E402
 import pauses  # noqa: E402
@@ -31,16 +31,16 @@ class Test:
         self.options = options
         self.folder = pathlib.Path(options.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.cluster = containers.Cluster(self.folder)
-        self.load = load.Load(self.cluster, self.folder, options.seed, options.rate)
-        self.watcher = pauses.Watcher(self.cluster)
+        self.controls = controls.Controls(self.folder)
+        self.load = load.Load(self.controls, self.folder, options.seed, options.rate)
+        self.watcher = pauses.Watcher(self.controls)
         self.violations = []
         self.passed = 0
 
     def mount_hosts(self):
         """In this run's own mount namespace: programs here find brokers by their names."""
         hosts = self.folder / "hosts"
-        self.cluster.write_hosts(hosts)
+        self.controls.write_hosts(hosts)
         if pathlib.Path("/etc/hosts").read_text() != hosts.read_text():
             subprocess.run(["mount", "--bind", str(hosts), "/etc/hosts"], check=True)
 
@@ -65,7 +65,7 @@ class Test:
     def run_one(self, world, name, method):
         began = time.monotonic()
         try:
-            self.cluster.write_hosts(self.folder / "hosts")
+            self.controls.write_hosts(self.folder / "hosts")
             line = getattr(world, method)()
             self.passed += 1
             say(f"{name} ({time.monotonic() - began:.0f} s): {line}")
@@ -75,7 +75,7 @@ class Test:
         self.violations += [error for error in self.load.errors() if error not in self.violations]
 
     def begin(self):
-        self.cluster.wait_healthy()
+        self.controls.wait_healthy()
         self.mount_hosts()
         self.load.start()
         self.watcher.start()
@@ -83,7 +83,7 @@ class Test:
     def run_asynchronous(self):
         """The fail-over that loses votes, by its own rules. True when all is well."""
         self.begin()
-        world = scenarios.Scenarios(self.cluster, self.load, self.watcher, self.folder,
+        world = scenarios.Scenarios(self.controls, self.load, self.watcher, self.folder,
                                     self.options.seed, say)
         print(f"asynchronous: {failover.fail_over_asynchronously(world)}")
         for violation in self.load.finish():
@@ -94,16 +94,16 @@ class Test:
 
     def run(self):
         self.begin()
-        world = scenarios.Scenarios(self.cluster, self.load, self.watcher, self.folder,
+        world = scenarios.Scenarios(self.controls, self.load, self.watcher, self.folder,
                                     self.options.seed, say)
         world.flows()
         for name, method in self.chosen():
             self.run_one(world, name, method)
         self.violations += [error for error in self.load.finish() if error not in self.violations]
-        load.wait_drained(self.cluster, say)
-        self.cluster.write_hosts(self.folder / "hosts")
+        load.wait_drained(self.controls, say)
+        self.controls.write_hosts(self.folder / "hosts")
         self.watcher.end()
-        return load.give_verdict(self.cluster, self.load, say)
+        return load.give_verdict(self.controls, self.load, say)
 
     def report(self, verdict):
         """True when all is well."""

@@ -8,6 +8,7 @@ import time
 
 import pymysql
 
+import cluster
 import failover
 import load
 import pauses
@@ -34,8 +35,8 @@ PROTOCOLS = {
 class Scenarios:
     """Of one run; all methods are called by its thread."""
 
-    def __init__(self, cluster, votes, watcher, folder, seed, say):
-        self.cluster = cluster
+    def __init__(self, controls, votes, watcher, folder, seed, say):
+        self.controls = controls
         self.hosts = folder / "hosts"
         self.load = votes
         self.watcher = watcher
@@ -48,24 +49,24 @@ class Scenarios:
         """Votes are acknowledged, and the log grows as they come."""
         self.load.wait_votes(count)
         rows = "SELECT COUNT(*) FROM vote_document"
-        due = self.cluster.number(rows) + count
-        wait_for(f"{count} more votes in the log", lambda: self.cluster.number(rows) >= due,
+        due = self.controls.number(rows) + count
+        wait_for(f"{count} more votes in the log", lambda: self.controls.number(rows) >= due,
                  SETTLE_S, 0.2)
 
     def shares_of_lanes(self):
         """How many lanes each live relay holds, the largest first."""
-        rows = self.cluster.sql("SELECT COUNT(*) FROM relay_lease WHERE owner <> '' AND lease_until "
+        rows = self.controls.sql("SELECT COUNT(*) FROM relay_lease WHERE owner <> '' AND lease_until "
                                 "> UTC_TIMESTAMP(3) AND lane LIKE 'outbox%%' GROUP BY owner")
         return sorted((count for count, in rows), reverse=True)
 
     def shares_of_partitions(self):
         """How many partitions each consumer reports in its metrics."""
         counts = []
-        for container in self.cluster.containers("consume"):
+        for container in cluster.containers("consume"):
             try:
-                counts.append(int(self.cluster.metrics(container)["tallybox_consumer_partitions"]))
+                counts.append(int(self.controls.metrics(container)["tallybox_consumer_partitions"]))
             except (OSError, KeyError) as reason:
-                raise NotThere(f"consume-{container.number}: {reason!r}") from reason
+                raise NotThere(f"{container.name}: {reason!r}") from reason
         return sorted(counts, reverse=True)
 
     @staticmethod
@@ -92,7 +93,7 @@ class Scenarios:
         lines = []
         for count in counts:
             begin = time.monotonic()
-            self.cluster.scale("consume", count)
+            self.controls.scale("consume", count)
             self.wait_shared("partitions", self.shares_of_partitions,
                              self.fair(PARTITIONS, count))
             end = time.monotonic()
@@ -109,25 +110,23 @@ class Scenarios:
         meet in one group, so all of them end first."""
         lines = []
         for name, settings in PROTOCOLS.items():
-            self.cluster.scale("consume", 0)
-            self.cluster.changes.pop("consume", None)
-            self.cluster.replace("consume", 1, **settings)
+            self.controls.scale("consume", 0)
+            self.controls.replace("consume", 1, settings)
             self.wait_shared("partitions", self.shares_of_partitions, [PARTITIONS])
             lines.append(self.scale_consumers(name=name))
             self.say(f"  {lines[-1]}")
-        self.cluster.scale("consume", 0)
-        self.cluster.changes.pop("consume", None)
-        self.cluster.replace("consume", 3)
+        self.controls.scale("consume", 0)
+        self.controls.replace("consume", 3)
         self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
         return "\n    ".join(lines)
 
     def crash_consumer(self):
         """Killed, and started again by the engine; its partitions must not wait for that."""
-        victim = self.cluster.containers("consume")[0]
+        victim = cluster.containers("consume")[0]
         begin = time.monotonic()
-        self.cluster.kill(victim)
+        self.controls.crash(victim)
         self.flows()
-        self.cluster.wait_healthy("consume")
+        self.controls.wait_healthy("consume")
         self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
         end = time.monotonic()
         return (f"shared again after {end - begin:.1f} s: "
@@ -139,7 +138,7 @@ class Scenarios:
         """Each relay gets its share of the lanes within a lease, and two renewals of it."""
         lines = []
         for count in counts:
-            self.cluster.scale("relay", count)
+            self.controls.scale("relay", count)
             took = self.wait_shared("lanes", self.shares_of_lanes, self.fair(LANES, count))
             if took > 2 * LEASE_S:
                 raise AssertionError(f"the lanes were shared by {count} relays after {took:.0f} s, "
@@ -149,34 +148,34 @@ class Scenarios:
         return "; ".join(lines)
 
     def crash_relay(self):
-        self.cluster.kill(self.cluster.containers("relay")[0])
+        self.controls.crash(cluster.containers("relay")[0])
         begin = time.monotonic()
         self.flows()
-        self.cluster.wait_healthy("relay")
+        self.controls.wait_healthy("relay")
         self.wait_shared("lanes", self.shares_of_lanes, self.fair(LANES, 2))
         return f"shared again after {time.monotonic() - begin:.1f} s"
 
     def crash_serve(self):
         """The balancer uses the other one."""
-        victim = self.cluster.containers("serve")[0]
+        victim = cluster.containers("serve")[0]
         unknown = self.load.unknown
-        self.cluster.kill(victim)
+        self.controls.crash(victim)
         self.flows()
-        self.cluster.wait_healthy("serve")
+        self.controls.wait_healthy("serve")
         return f"{self.load.unknown - unknown} votes without an answer"
 
     # -- brokers
 
     def wait_brokers(self):
-        self.cluster.wait_healthy("kafka-1", "kafka-2", "kafka-3")
-        self.cluster.wait_in_sync(TOPIC)
+        self.controls.wait_healthy("kafka-1", "kafka-2", "kafka-3")
+        self.controls.wait_in_sync(TOPIC)
 
     def kill_leader(self):
         """The broker that leads most partitions of the topic."""
-        leaders = [leader for leader, _ in self.cluster.topic(TOPIC).values()]
+        leaders = [leader for leader, _ in self.controls.topic(TOPIC).values()]
         leader = max(set(leaders), key=leaders.count)
         begin = time.monotonic()
-        self.cluster.kill(self.cluster.brokers()[leader])
+        self.controls.crash(self.controls.brokers()[leader])
         self.flows()
         moved = time.monotonic() - begin
         self.wait_brokers()
@@ -185,57 +184,57 @@ class Scenarios:
                 f"{pauses.text_of(self.watcher.pauses(begin, begin + moved))}")
 
     def kill_controller(self):
-        controller = self.cluster.controller()
+        controller = self.controls.controller()
         begin = time.monotonic()
-        self.cluster.kill(self.cluster.brokers()[controller])
+        self.controls.crash(self.controls.brokers()[controller])
         self.flows()
         moved = time.monotonic() - begin
         self.wait_brokers()
         return (f"kafka-{controller}, {VOTES_BETWEEN} votes were in the log after {moved:.1f} s, "
-                f"now kafka-{self.cluster.controller()}")
+                f"now kafka-{self.controls.controller()}")
 
     def stop_two_brokers(self):
         """Writes stop, because two replicas are asked for; the outbox takes votes meanwhile, and
         readiness names Kafka."""
         names = self.rng.sample((1, 2, 3), 2)
-        brokers = self.cluster.brokers()
+        brokers = self.controls.brokers()
         for name in names:
-            self.cluster.stop(brokers[name])
+            cluster.docker("stop", "-t", 60, brokers[name].id)
         self.load.wait_votes(VOTES_BETWEEN)
         waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
-        wait_for("rows that wait in the outbox", lambda: self.cluster.number(waiting) > VOTES_BETWEEN,
+        wait_for("rows that wait in the outbox", lambda: self.controls.number(waiting) > VOTES_BETWEEN,
                  SETTLE_S, 0.2)
 
         def unready():
-            for relay in self.cluster.containers("relay"):
-                status, text = self.cluster.page(relay, "/readyz")
+            for relay in cluster.containers("relay"):
+                status, text = self.controls.page(relay, "/readyz")
                 if status != 503 or "kafka" not in text:
-                    raise NotThere(f"relay-{relay.number} answers {status}: {text[:300]}")
+                    raise NotThere(f"{relay.name} answers {status}: {text[:300]}")
             return True
         wait_for("relays that are not ready and name kafka", unready, SETTLE_S, 0.5)
-        held = self.cluster.number(waiting)
+        held = self.controls.number(waiting)
         for name in names:
-            self.cluster.start(brokers[name])
+            cluster.docker("start", brokers[name].id)
         self.wait_brokers()
         self.flows()
-        self.cluster.wait_healthy("relay", "consume")
+        self.controls.wait_healthy("relay", "consume")
         return f"kafka-{names[0]} and kafka-{names[1]} down, {held} rows waited"
 
     # -- networks
 
     def cut_network(self, service):
         """A container without its network."""
-        victim = self.cluster.containers(service)[0]
-        self.cluster.disconnect(victim)
+        victim = cluster.containers(service)[0]
+        self.controls.disconnect(victim)
         begin = time.monotonic()
         try:
             self.flows()
             time.sleep(max(0, CUT_S - (time.monotonic() - begin)))
         finally:
-            self.cluster.connect(victim)
-        self.cluster.wait_healthy(service)
+            self.controls.connect(victim)
+        self.controls.wait_healthy(service)
         self.flows()
-        return f"{service}-{victim.number} was cut off for {time.monotonic() - begin:.1f} s"
+        return f"{victim.name} was cut off for {time.monotonic() - begin:.1f} s"
 
     def cut_relay(self):
         return self.cut_network("relay")
@@ -245,87 +244,87 @@ class Scenarios:
 
     def cut_pair(self, service, others):
         """One way only: packets of a container to these addresses are dropped, all else passes."""
-        victim = self.cluster.containers(service)[0]
-        rules = [["OUTPUT", "-d", self.cluster.one(other).address, "-j", "DROP"]
+        victim = cluster.containers(service)[0]
+        rules = [["OUTPUT", "-d", self.controls.one(other).address, "-j", "DROP"]
                  for other in others]
         for rule in rules:
-            self.cluster.in_network_of(victim, "iptables", "-I", *rule)
+            self.controls.iptables(victim, "-I", *rule)
         try:
             time.sleep(CUT_S)
         finally:
             for rule in rules:
-                self.cluster.in_network_of(victim, "iptables", "-D", *rule)
-        self.cluster.wait_healthy(service)
+                self.controls.iptables(victim, "-D", *rule)
+        self.controls.wait_healthy(service)
         self.flows()
-        return f"{service}-{victim.number} lost {', '.join(others)} for {CUT_S} s"
+        return f"{victim.name} lost {', '.join(others)} for {CUT_S} s"
 
     def cut_relay_from_kafka(self):
         return self.cut_pair("relay", ("kafka-1", "kafka-2", "kafka-3"))
 
     def cut_consumer_from_mysql(self):
-        return self.cut_pair("consume", (self.cluster.primary,))
+        return self.cut_pair("consume", (self.controls.primary,))
 
     def lose_packets(self, share=0.05, seconds=20):
         """A share of what relays and consumers receive is lost, and TCP repeats it."""
-        victims = self.cluster.containers("relay") + self.cluster.containers("consume")
+        victims = cluster.containers("relay") + cluster.containers("consume")
         rule = ["INPUT", "-m", "statistic", "--mode", "random", "--probability", str(share), "-j",
                 "DROP"]
         for victim in victims:
-            self.cluster.in_network_of(victim, "iptables", "-I", *rule)
+            self.controls.iptables(victim, "-I", *rule)
         votes, begin = self.load.votes, time.monotonic()
         try:
             time.sleep(seconds)
             self.flows()
         finally:
             for victim in victims:
-                self.cluster.in_network_of(victim, "iptables", "-D", *rule, check=False)
+                self.controls.iptables(victim, "-D", *rule, expect=None)
         rate = (self.load.votes - votes) / (time.monotonic() - begin)
-        self.cluster.wait_healthy("relay", "consume")
+        self.controls.wait_healthy("relay", "consume")
         return f"{share:.0%} of all packets lost, {rate:.0f} votes a second meanwhile"
 
     # -- the topic
 
     def reassign(self):
         """Every partition gets another preferred leader while it is written."""
-        broker = next(iter(self.cluster.brokers().values()))
+        broker = next(iter(self.controls.brokers().values()))
         plan = [f'{{"topic":"{TOPIC}","partition":{partition},"replicas":{replicas}}}'
                 for partition in range(PARTITIONS)
                 for replicas in [self.rng.sample((1, 2, 3), 3)]]
         text = f'{{"version":1,"partitions":[{",".join(plan)}]}}'
-        self.cluster.run_in(broker, "sh", "-c", "cat >/tmp/plan.json", stdin=text)
+        broker.execute("sh", "-c", "cat >/tmp/plan.json", stdin=text)
         words = ("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", "--bootstrap-server",
                  f"{broker.service}:9092", "--reassignment-json-file", "/tmp/plan.json")
-        self.cluster.kafka_tool(broker, *words, "--execute")
+        self.controls.kafka_tool(broker, *words, "--execute")
 
         def done():
-            text = self.cluster.kafka_tool(broker, *words, "--verify")
+            text = self.controls.kafka_tool(broker, *words, "--verify")
             if "is still in progress" in text or "failed" in text:
                 raise NotThere(text[-300:])
             return True
         wait_for("the reassignment", done, SETTLE_S, 1)
-        self.cluster.kafka_tool(broker, "org.apache.kafka.tools.LeaderElectionCommand",
+        self.controls.kafka_tool(broker, "org.apache.kafka.tools.LeaderElectionCommand",
                                 "--bootstrap-server", f"{broker.service}:9092",
                                 "--election-type", "preferred", "--all-topic-partitions")
         self.flows()
-        self.cluster.wait_in_sync(TOPIC)
+        self.controls.wait_in_sync(TOPIC)
         return f"{PARTITIONS} partitions have other preferred leaders"
 
     # -- the database
 
     def restart_database(self):
         """Killed, recovered and started again by the engine."""
-        victim = self.cluster.one(self.cluster.primary)
+        victim = self.controls.one(self.controls.primary)
         begin = time.monotonic()
-        self.cluster.kill(victim)
+        self.controls.crash(victim)
 
         def back():
             try:
-                return self.cluster.number("SELECT 1")
+                return self.controls.number("SELECT 1")
             except (pymysql.MySQLError, OSError) as reason:
                 raise NotThere(repr(reason)) from reason
         wait_for("the database", back, SETTLE_S, 0.2)
         self.flows()
-        self.cluster.wait_healthy()
+        self.controls.wait_healthy()
         return f"votes flowed again after {time.monotonic() - begin:.1f} s"
 
     def fail_over(self):

@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 
+import cluster
 import load
-from containers import call
 from ports import free_port
 from waiting import NotThere, wait_for
 
@@ -48,15 +48,14 @@ class Filler(threading.Thread):
 class Far:
     """The database behind a proxy that delays each piece, for the consumers alone."""
 
-    def __init__(self, cluster):
-        self.cluster = cluster
+    def __init__(self, controls):
+        self.controls = controls
         self.process = self.port = self.gateway = None
 
     def start(self):
-        gateway = json.loads(call(["docker", "network", "inspect",
-                                   f"{self.cluster.project}_inside"]))[0]["IPAM"]["Config"][0]
+        network = json.loads(cluster.docker("network", "inspect", cluster.NETWORK))[0]
         self.port = free_port()
-        self.gateway = gateway["Gateway"]
+        self.gateway = network["IPAM"]["Config"][0]["Gateway"]
         links = {"database": [f"{self.gateway}:{self.port}", f"{self.address}:3306"]}
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", sys.executable, "-B", str(PROXY), json.dumps(links)],
@@ -69,12 +68,12 @@ class Far:
 
     @property
     def address(self):
-        return self.cluster.one(self.cluster.primary).address
+        return self.controls.one(self.controls.primary).address
 
     def lead(self, container):
         """From now on this container's new connections to the database go through the proxy."""
-        self.cluster.in_network_of(
-            container, "iptables", "-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-d", self.address,
+        self.controls.iptables(
+            container, "-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-d", self.address,
             "--dport", "3306", "-j", "DNAT", "--to-destination", f"{self.gateway}:{self.port}")
 
     def close(self):
@@ -90,12 +89,12 @@ class Throughput:
 
     def __init__(self, world):
         self.world = world
-        self.cluster = world.cluster
+        self.controls = world.controls
         self.next = 0
 
     def fill(self):
         """A backlog in Kafka, while no consumer runs."""
-        self.cluster.scale("consume", 0)
+        self.controls.scale("consume", 0)
         part = BACKLOG // FILLERS
         fillers = []
         for number in range(FILLERS):
@@ -111,21 +110,21 @@ class Throughput:
             filler.voter.ledger.close()
 
         def published():
-            left = sum(self.cluster.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES)
+            left = sum(self.controls.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES)
             if left > 1000:
                 raise NotThere(f"{left} rows are not published")
             return True
         wait_for("the backlog in Kafka", published, WAIT_S, 0.5)
 
     def applied(self):
-        return self.cluster.number("SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress")
+        return self.controls.number("SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress")
 
     def measure(self, count, far=None):
         """Rows a second, from the first batch until nine tenths of the backlog are applied."""
         self.fill()
         before = self.applied()
-        self.cluster.scale("consume", count)
-        for container in self.cluster.containers("consume") if far else ():
+        self.controls.scale("consume", count)
+        for container in cluster.containers("consume") if far else ():
             far.lead(container)
         wait_for("the first batch", lambda: self.applied() > before + BACKLOG // 20, WAIT_S, 0.02)
         begin, first = time.monotonic(), self.applied()
@@ -134,15 +133,15 @@ class Throughput:
         return (self.applied() - first) / (time.monotonic() - begin)
 
     def table(self):
-        far = Far(self.cluster)
+        far = Far(self.controls)
         try:
             near = {count: self.measure(count) for count in COUNTS}
             far.start()
             away = {count: self.measure(count, far) for count in COUNTS}
         finally:
             far.close()
-            self.cluster.scale("consume", 0)
-            self.cluster.scale("consume", 3)
+            self.controls.scale("consume", 0)
+            self.controls.scale("consume", 3)
         return near, away
 
 
