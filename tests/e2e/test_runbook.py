@@ -68,6 +68,7 @@ class Words(unittest.TestCase):
         (self.work / "tallybox.ini").write_text(
             f"[mysql]\nport = {port}\nconnect_timeout_ms = 500\n"
             "[api]\nrequest_timeout_ms = 1000\n"
+            f"[admin]\nlisten = 127.0.0.1:{port}\n"
             f"[kafka]\nbootstrap.servers = 127.0.0.1:{port}\n")
         for name, content in FILES.items():
             (self.work / name).write_text(content)
