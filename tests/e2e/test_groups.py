@@ -40,11 +40,12 @@ class GroupCase(suite.Case):
         for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
             stack.sql(f"DELETE FROM {table}")
 
-    def load(self, first=1):
+    def load(self, first=1, voting=1):
         """Votes are in the topic when this returns."""
-        lines = "".join(f"{voter},{1 + voter % CONTENTS}\n"
+        lines = "".join(f"{voter},{1 + voter % CONTENTS},{voting}\n"
                         for voter in range(first, first + VOTES))
-        self.stack.tallybox("vote", "--csv", "-", stdin=b"voter_id,content_id\n" + lines.encode())
+        self.stack.tallybox("vote", "--csv", "-",
+                            stdin=b"voter_id,content_id,voting\n" + lines.encode())
         relay = self.stack.role("relay")
         self.stack.wait_drained()
         self.assertEqual(relay.terminate(), 0)
@@ -192,6 +193,48 @@ class Locks(GroupCase):
     def waits(self):
         return self.stack.number("SELECT COUNT(*) FROM information_schema.innodb_trx "
                                  "WHERE trx_state = 'LOCK WAIT'")
+
+
+class MorePartitions(GroupCase):
+    """Partitions are added to the topic: OPERATIONS, Adding partitions."""
+
+    seconds = 30
+    more = 2 * PARTITIONS
+
+    def grow(self):
+        wire.grow_topic(suite.kafka().bootstrap, self.stack.topic, self.more)
+
+    def rows_in_order(self):
+        """Whether every voter's row that takes a vote back stands behind the one that gives it."""
+        return self.stack.number(
+            "SELECT COUNT(*) FROM vote_document g JOIN vote_document t ON t.content_id = g.content_id "
+            "AND t.voter_id = g.voter_id AND t.voting = 0 AND g.voting = 1 "
+            "AND t.content_seq < g.content_seq") == 0
+
+    def check_all_taken_back(self):
+        self.check(2 * VOTES)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_tally WHERE votes <> 0"), 0)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 0)
+
+    def test_while_events_flow_no_vote_is_lost_or_counted_twice(self):
+        """Old partitions have votes that wait, the new ones have those that take them back."""
+        self.load()
+        self.grow()
+        self.load(voting=0)
+        consumer = self.start("consume")
+        self.check_all_taken_back()
+        suite.wait_for("all partitions", lambda: self.owned(consumer) == self.more)
+        print(f"\nrows in order: {self.rows_in_order()}", file=sys.stderr)
+
+    def test_once_all_is_applied_the_order_is_kept(self):
+        consumer = self.start("consume")
+        self.load()
+        self.check()
+        self.grow()
+        self.load(voting=0)
+        self.check_all_taken_back()
+        self.assertTrue(self.rows_in_order())
+        suite.wait_for("all partitions", lambda: self.owned(consumer) == self.more)
 
 
 class TwoInstallations(GroupCase):

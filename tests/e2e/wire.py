@@ -167,6 +167,13 @@ def create_topic(bootstrap, topic, count, configs=None):
     _check(f"cannot create topic {topic}", answer, 8)
 
 
+def grow_topic(bootstrap, topic, count):
+    """CreatePartitions, version 0: from now on the topic has so many."""
+    entry = _string(topic) + struct.pack(">ii", count, -1)
+    answer = request(bootstrap, 37, 0, _array([entry]) + struct.pack(">ib", 30000, 0))
+    _check(f"cannot add partitions to topic {topic}", answer, 8)
+
+
 def delete_topic(bootstrap, topic):
     """DeleteTopics, version 1."""
     answer = request(bootstrap, 20, 1, _array([_string(topic)]) + struct.pack(">i", 30000))
