@@ -37,6 +37,8 @@ Measured only when they are named:
 
   retry           tasks of the retry queue that do nothing: 1, 2 and 4 processes, 10 k and 2 M
                   waiting; and how long after its INSERT a task is tried first
+  rebalance       how long a partition stands still while its group becomes 1, 3, 6, 12 and 3
+                  consumers: eager, cooperative, KIP-848; compared with a time without a change
   disk            what a row of each large table takes on disk, with its indexes
   peers           Debezium's outbox router and JDBC sink (fetched first) beside our relay and
                   consumer: cold and warm, with their defaults and tuned

@@ -434,6 +434,11 @@ static size_t set_queue_defaults(const struct fetch_limits *limits, struct kafka
     return count;
 }
 
+/* A member hears of a rebalance in the answer to its next heartbeat. In a cooperative group a
+ * partition that moves waits for that of each other member, so this bounds its pause; the library's
+ * default is 3 s. */
+#define HEARTBEAT_MS "1000"
+
 static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings,
                          const char *instance, struct err *err)
 {
@@ -465,8 +470,10 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     }
     set_fetch_limits(&limits, settings);
     count += set_queue_defaults(&limits, defaults + count);
-    if (!broker_assigns_partitions(settings))
+    if (!broker_assigns_partitions(settings)) {
         defaults[count++] = (struct kafka_default){"partition.assignment.strategy", assignor, NULL};
+        defaults[count++] = (struct kafka_default){"heartbeat.interval.ms", HEARTBEAT_MS, NULL};
+    }
     return kafka_conf_make(conf, settings, KAFKA_CONSUMER, defaults, count, err);
 }
 

@@ -57,6 +57,15 @@ int64_t bench_now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
+void bench_sleep_until(int64_t at_us)
+{
+    int64_t left_us = at_us - bench_now_us();
+    struct timespec pause = {.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
+
+    if (left_us > 0)
+        nanosleep(&pause, NULL);
+}
+
 static int64_t cpu_us(struct rusage *use)
 {
     getrusage(RUSAGE_SELF, use);

@@ -15,6 +15,9 @@ long long bench_number(int argc, char **argv, const char *name, long long standa
 
 int64_t bench_now_us(void);
 
+/* Returns at once when that time is over. */
+void bench_sleep_until(int64_t at_us);
+
 /* Starts the clocks; bench_print() prints the time since then, for so many rows. */
 void bench_start(void);
 void bench_print(long long rows);

@@ -44,15 +44,6 @@ static struct {
     atomic_llong seen;
 } run;
 
-static void sleep_until(int64_t at_us)
-{
-    int64_t left_us = at_us - bench_now_us();
-    struct timespec pause = {.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
-
-    if (left_us > 0)
-        nanosleep(&pause, NULL);
-}
-
 static void insert_task(MYSQL *db, struct buf *sql, long long row)
 {
     buf_reset(sql);
@@ -95,7 +86,7 @@ static void *writer_main(void *arg)
     struct buf sql = {0};
 
     for (long long row = mine; row < run.rows; row += run.writers) {
-        sleep_until(run.start_us + row * 1000000 / run.rate);
+        bench_sleep_until(run.start_us + row * 1000000 / run.rate);
         if (run.tasks)
             insert_task(db, &sql, row);
         else
@@ -243,7 +234,7 @@ static void read_log(int64_t until_us)
 
         holes_read(db, &holes, now_us);
         last = range_read(db, &(struct hole){last + 1, LLONG_MAX, now_us}, &holes);
-        sleep_until(bench_now_us() + 1000);
+        bench_sleep_until(bench_now_us() + 1000);
     }
     mysql_close(db);
 }
@@ -270,7 +261,7 @@ static void wait_for_tasks(int64_t until_us)
         if (atomic_load(&run.seen_us[row]) != 0)
             row++;
         else
-            sleep_until(bench_now_us() + 1000);
+            bench_sleep_until(bench_now_us() + 1000);
     }
     atomic_store(&run.seen, row);
 }

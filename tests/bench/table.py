@@ -37,6 +37,8 @@ NAMES = (
     (r"rollup_(\d+)", "roll-up of 1 M remarks, {} % changed", ""),
     (r"latency_retry_(\d+)", "INSERT of a task until its first attempt, {} a second", ""),
     (r"retry_(\d)_(\w+)", "retry: {} processes, {} tasks wait", "their SQL in a bare loop"),
+    (r"rebalance_(\w+)", "1, 3, 6, 12 and 3 consumers of 12 partitions, {}: longest pause of a "
+     "partition", "without a rebalance"),
     (r"idle_(\w+)", "{}, idle", ""),
     (r"disk_(\w+)", "a row of `{}` on disk", ""),
     (r"peers_relay", "relay, 500 k rows", "Debezium's outbox router"),
@@ -71,6 +73,9 @@ def short(value, digits):
 def ours_of(line):
     if "idle_cpu_pct" in line:
         return f"{line['idle_cpu_pct']:.1f} % of a core"
+    if "kept_ms" in line:
+        kept = f"kept {line['kept_ms']:.0f} ms, " if line["kept_ms"] else ""
+        return f"{kept}moved {line['moved_ms'] / 1000:.1f} s"
     if "bytes_per_row" in line:
         return f"{line['bytes_per_row']:.0f} bytes"
     text = per_second(line["rows_per_s"]) if "rows_per_s" in line else ""
@@ -94,6 +99,8 @@ def against_of(line, against):
             text += "; spread contents"
             ratio += f"; {line['hot_ratio']:.2f}"
         return text, ratio
+    if "quiet_ms" in line:
+        return f"{against}: {line['quiet_ms']:.0f} ms", ""
     if "of_small" in line:
         return against, f"{line['of_small']:.2f}"
     if "writers_share" in line:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Fills a topic with vote events as fast as possible; the consumer's case reads them. votes_produce
- * --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf] [--repeat 0] every so
- * many-th record is sent twice [--form vote] connect: the row of vote_document that an event
- * becomes, behind its schema, in the form that sinks of Kafka Connect need */
+ * --bootstrap H:P --topic T --rows N [--contents 20000] [--kind uniform|zipf] [--rate 0] so many
+ * a second [--repeat 0] every so many-th record is sent twice [--form vote] connect: the row of
+ * vote_document that an event becomes, behind its schema, in the form that sinks of Kafka Connect
+ * need */
 #include "common/text.h"
 #include "schema/vote_event.h"
 #include "tests/bench/bench.h"
@@ -100,6 +101,7 @@ int main(int argc, char **argv)
     long long rows = bench_number(argc, argv, "rows", 1000000);
     bool connect = strcmp(bench_text(argc, argv, "form", "vote"), "connect") == 0;
     long long repeat = bench_number(argc, argv, "repeat", 0);
+    long long rate = bench_number(argc, argv, "rate", 0);
     struct bench_contents *contents = bench_contents_open(
         bench_text(argc, argv, "kind", "uniform"), bench_number(argc, argv, "contents", 20000));
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
@@ -107,6 +109,7 @@ int main(int argc, char **argv)
     rd_kafka_t *kafka;
     struct buf value = {0};
     uint64_t state = 7;
+    int64_t start_us;
     char text[256];
 
     set(conf, "bootstrap.servers", bench_text(argc, argv, "bootstrap", NULL));
@@ -118,9 +121,12 @@ int main(int argc, char **argv)
         bench_fail("no producer: %s", text);
     topic = rd_kafka_topic_new(kafka, bench_text(argc, argv, "topic", NULL), NULL);
     bench_start();
+    start_us = bench_now_us();
     for (long long row = 0; row < rows; row++) {
         struct vote_event event;
 
+        if (rate > 0)
+            bench_sleep_until(start_us + row * 1000000 / rate);
         event_make(&event, row, bench_content(contents, bench_rng_next(&state)), &state);
         buf_reset(&value);
         (connect ? connect_encode : vote_event_encode)(&event, &value);

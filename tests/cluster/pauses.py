@@ -13,7 +13,7 @@ from waiting import NotThere, wait_for
 EVERY_S = 0.04
 GO_ON_S = 120
 PROGRESS = ("SELECT partition_id, next_offset, owner, epoch FROM consumer_progress "
-            "WHERE topic = 'vote-events'")
+            "WHERE topic = %s")
 
 # at: when the new offset was seen first
 Step = collections.namedtuple("Step", "at offset owner")
@@ -53,20 +53,21 @@ class Progress:
 class Watcher(threading.Thread):
     """Asks until end(); a database that is away is asked again."""
 
-    def __init__(self, controls):
+    def __init__(self, controls, topic="vote-events", every_s=EVERY_S):
         super().__init__(name="progress", daemon=True)
         self.controls = controls
+        self.topic, self.every_s = topic, every_s
         self.progress = Progress()
         self.halt = threading.Event()
         self.lock = threading.Lock()  # guards progress
 
     def run(self):
         connection = None
-        while not self.halt.wait(EVERY_S):
+        while not self.halt.wait(self.every_s):
             try:
                 connection = connection or self.controls.sql_connection()
                 with connection.cursor() as cursor:
-                    cursor.execute(PROGRESS)
+                    cursor.execute(PROGRESS, [self.topic])
                     rows = cursor.fetchall()
                 with self.lock:
                     self.progress.add(time.monotonic(), rows)

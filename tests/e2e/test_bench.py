@@ -44,6 +44,7 @@ EXPECTED = {
                                 for kind in ("", "_arrays"))},
     "lists": {"lists_cached", "lists_live", "lists_voter"},
     "retry": {"latency_retry_100", "latency_retry_1000"},
+    "rebalance": {f"rebalance_{way}" for way in ("eager", "cooperative", "kip848")},
     "rollup": {"rollup_1", "rollup_10", "rollup_100"},
     "disk": {f"disk_{table}" for table in
              ("vote_state", "vote_count", "outbox", "vote_document", "vote_tally", "vote_last",
@@ -80,6 +81,8 @@ class Bench(unittest.TestCase):
             wanted = {"rate", "p50_ms", "p99_ms", "p999_ms", "spread"}
         elif name == "idle":
             wanted = {"idle_cpu_pct", "rss_mib"}
+        elif name == "rebalance":
+            wanted = {"quiet_ms", "kept_ms", "moved_ms"}
         elif name == "disk":
             wanted = {"bytes_per_row"}
         elif name in BARE:
@@ -164,6 +167,13 @@ class Table(unittest.TestCase):
             self.assertIn(word, said)
         self.assertNotIn("Debezium", said)
 
+    def test_pauses_stand_beside_those_without_a_change(self):
+        line = {"case": "rebalance_cooperative", "db": "mariadb", "quiet_ms": 61, "kept_ms": 140,
+                "moved_ms": 1234, "runs": 3}
+        self.assertIn("cooperative: longest pause of a partition | kept 140 ms, moved 1.2 s | "
+                      "without a rebalance: 61 ms |", self.of(MACHINE, line))
+        self.assertIn("| moved 1.2 s |", self.of(MACHINE, {**line, "kept_ms": 0}))
+
     def test_a_peer_is_named_with_what_it_took_and_how_it_was_tuned(self):
         said = self.of({**MACHINE, "debezium": "3.4.0"}, PEER)
         self.assertIn("Debezium's outbox router, tuned warm: 68.0 k/s | 2.1; CPU 0.15 "
@@ -192,7 +202,7 @@ class Table(unittest.TestCase):
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 
 
-for case in (*bench.STANDARD, "retry", "disk"):
+for case in (*bench.STANDARD, "retry", "disk", "rebalance"):
     setattr(Bench, f"test_{case}_says_what_it_promises",
             lambda self, name=case: self.measure(name))
 
