@@ -31,10 +31,10 @@ cluster_help() {
   logs [--follow] [SERVICE]   what the containers log
   compose WORD...             docker compose with the files and variables of the cluster, for the rest:
                               `compose ps`, `compose run --rm tools verify`
-  test [--short] [--keep] [--seed N] [--rate N] [--asynchronous] [NAME]
+  test [--short] [--keep] [--seed N] [--rate N] [--asynchronous] [NAME...]
                               from nothing to nothing: starts the cluster, lets votes flow, kills,
                               cuts and scales it meanwhile, and compares all ledgers at the end
-                              (tests/cluster). --short: ten minutes; NAME: scenarios whose name
+                              (tests/cluster). --short: ten minutes; NAMEs: scenarios whose name
                               contains it; --asynchronous: the fail-over that loses votes; --keep
                               leaves the cluster up. Only for root
   chaos [--seconds N] [--seed N] [--rate N]

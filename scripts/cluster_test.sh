@@ -4,7 +4,8 @@
 
 CLUSTER_NEXT=$ROOT/build/cluster/next
 CLUSTER_TEST_FOLDER=$ROOT/build/cluster-test
-CLUSTER_KEEP=0 CLUSTER_SHORT=0 CLUSTER_NAME=''
+CLUSTER_KEEP=0 CLUSTER_SHORT=0 CLUSTER_ASYNCHRONOUS=0
+CLUSTER_NAMES=()
 
 # The next version of the program: the same code with one more migration.
 cluster_next_source() {
@@ -13,7 +14,7 @@ cluster_next_source() {
     mkdir -p "$source"
     git ls-files -z | xargs -0 cp --parents -t "$source"
     last=$(find schema/migrate -name '0*.sql' -printf '%f\n' | sort | tail -n 1)
-    printf -- '-- side: sink\nALTER TABLE remark ADD COLUMN next_note VARCHAR(64) NULL;\n' \
+    printf -- '-- side: sink\nALTER TABLE remark ADD COLUMN next_note INT NULL;\n' \
         >"$source/schema/migrate/9999_next.sql"
     sed -i "s|$last|$last 9999_next.sql|" "$source/schema/CMakeLists.txt"
 }
@@ -36,7 +37,13 @@ cluster_next_image() {
 
 # Whether one of the chosen scenarios replaces the program.
 cluster_test_upgrades() {
-    ((!CLUSTER_SHORT)) && [[ -z $CLUSTER_NAME || upgrade == *"$CLUSTER_NAME"* ]]
+    local name
+    ((!CLUSTER_SHORT && !CLUSTER_ASYNCHRONOUS)) || return 1
+    ((${#CLUSTER_NAMES[@]})) || return 0
+    for name in "${CLUSTER_NAMES[@]}"; do
+        [[ upgrade != *"$name"* ]] || return 0
+    done
+    return 1
 }
 
 cluster_test_run() {
@@ -65,7 +72,10 @@ cluster_test_parse() {
             CLUSTER_SHORT=1
             CLUSTER_WORDS+=("$1")
             ;;
-        --asynchronous) CLUSTER_WORDS+=("$1") ;;
+        --asynchronous)
+            CLUSTER_ASYNCHRONOUS=1
+            CLUSTER_WORDS+=("$1")
+            ;;
         --seed | --rate | --seconds)
             [[ ${2:-} =~ ^[0-9]+$ ]] || usage_error "$1 takes a number"
             CLUSTER_WORDS+=("$1" "$2")
@@ -74,7 +84,7 @@ cluster_test_parse() {
         --keep) CLUSTER_KEEP=1 ;;
         -*) usage_error "cluster test does not know '$1'; see ./dev cluster --help" ;;
         *)
-            CLUSTER_NAME=$1
+            CLUSTER_NAMES+=("$1")
             CLUSTER_WORDS+=("$1")
             ;;
         esac

@@ -39,7 +39,7 @@ packages_of() {
         echo binutils openssl python3
         ;;
     # nsenter and unshare are in util-linux, which every Debian has.
-    cluster_test) echo iptables kcat python3 python3-pymysql ;;
+    cluster_test) echo iproute2 iptables kcat python3 python3-pymysql ;;
     engine)
         command -v dockerd >/dev/null || echo docker.io
         echo iptables iproute2

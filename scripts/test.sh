@@ -26,9 +26,9 @@ Builds and runs the tests; without a tier unit, flow and e2e.
          upgraded and removed; needs root
   chaos  a minute of ./dev chaos on each database, and the tests of that instrument
   long   what takes minutes, about an hour and a half in all: new seeds of the simulation, also under
-         sanitizers, five minutes of chaos on each database, eight of fuzzing, the e2e classes that
-         are marked as long, the tests of memory three times, and a quarter of the e2e classes on a
-         machine that is busy otherwise. Seeds and the quarter follow from the commit.
+         sanitizers, five minutes of chaos on each database and of fuzzing, the e2e classes that are
+         marked as long, the tests of memory, the docker cluster's long tests, and a quarter of the
+         e2e classes on a machine that is busy otherwise. Seeds and the quarter follow from the commit.
 
 NAME narrows: to C test programs whose name matches it, to e2e and chaos tests whose name contains it,
 and to jobs of long whose name contains it. --part K/N runs every Nth job of long from the Kth; CI

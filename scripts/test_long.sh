@@ -5,7 +5,8 @@
 # Part K of N runs every Nth job from the Kth. With N = 8 a part takes about ten minutes on two cores.
 LONG_JOBS=(
     sim chaos_mariadb chaos_mysql fuzz classes_mariadb classes_mysql stress_mariadb stress_mysql
-    sim_asan memory_mariadb memory_mysql
+    sim_asan cluster_upgrade cluster_asynchronous cluster_faults memory_mariadb memory_mysql
+    cluster_scale
 )
 LONG_PART=1 LONG_PARTS=1
 
@@ -49,7 +50,7 @@ long_sim_asan() {
 
 long_chaos_mariadb() { long_run ./dev chaos --seconds 300 --db mariadb; }
 long_chaos_mysql() { long_run ./dev chaos --seconds 300 --db mysql; }
-long_fuzz() { long_run ./dev fuzz --seconds 480; }
+long_fuzz() { long_run ./dev fuzz --seconds 300; }
 
 # Classes of tests/e2e that say of themselves that they are long. One test reads ten million rows,
 # for which a busy machine takes several times as long as an idle one.
@@ -61,17 +62,27 @@ long_classes() {
 long_classes_mariadb() { long_classes mariadb; }
 long_classes_mysql() { long_classes mysql; }
 
-# Memory must stay bounded every time, in processes of their own.
-long_memory() {
-    local db=$1 round
-    for round in 1 2 3; do
-        say "memory, round $round of 3"
-        long_run env TALLYBOX_DB="$db" ./dev test e2e test_memory
-    done
+# Memory must stay bounded every time: once more, without other tests beside it.
+long_memory_mariadb() { long_run env TALLYBOX_DB=mariadb ./dev test e2e test_memory; }
+long_memory_mysql() { long_run env TALLYBOX_DB=mysql ./dev test e2e test_memory; }
+
+# What the short form of the tests on the docker cluster leaves out.
+long_cluster_faults() {
+    long_cluster crash_relay cut_relay cut_consumer lose_packets limit_rate delay_database reassign \
+        fill_disk add_partitions
 }
 
-long_memory_mariadb() { long_memory mariadb; }
-long_memory_mysql() { long_memory mysql; }
+long_cluster_scale() { long_cluster scale_by_protocol measure_consumers; }
+long_cluster_upgrade() { long_cluster upgrade fail_over; }
+long_cluster_asynchronous() { long_cluster --asynchronous; }
+
+long_cluster() {
+    if [[ $(id -u) == 0 ]]; then
+        long_run ./dev cluster test "$@"
+    else
+        test_missing 'the docker cluster needs root'
+    fi
+}
 
 # A quarter of the e2e classes, another one for each commit, while every core and the disk are busy
 # with something else. What a test expects within a time has to hold there, too.

@@ -22,10 +22,11 @@ Row = collections.namedtuple("Row", "content seq voter voting votes event")
 # transactions: ids that committed, counters {key: n}, left {lane: [event ids]},
 # dead [(topic, partition, offset, reason)], tasks [(id, ordering key, state)] that are left,
 # ended {event: (outcome, attempts, rows of retry_attempt)}, closed: contents whose tallies have
-# ended, lasts: contents with rows in vote_last
+# ended, lasts: contents with rows in vote_last, grown {topic: {partition: its end}} when partitions
+# were added to the topic, for which the records before come first
 Tables = collections.namedtuple(
     "Tables", "rows states counts tallies remarks transactions counters left dead tasks ended "
-    "closed lasts", defaults=((), {}, frozenset(), frozenset()))
+    "closed lasts grown", defaults=((), {}, frozenset(), frozenset(), {}))
 
 
 class Verdict:
@@ -173,7 +174,7 @@ class Account:
 class Topics:
     """What Kafka holds: the first occurrence of each event, by key in order of offset."""
 
-    def __init__(self, records, dead_places, verdict):
+    def __init__(self, records, dead_places, grown, verdict):
         self.dead = set()                            # events of dead records
         self.first = {}                              # event: record
         self.by_key = collections.defaultdict(list)  # (topic, key): first occurrences
@@ -184,9 +185,10 @@ class Topics:
             if (record.topic, record.partition, record.offset) in dead_places:
                 self.dead.add(record.event)
             key = record.topic, record.key
-            if partitions.setdefault(key, record.partition) != record.partition:
+            since = (*key, self._is_new(record, grown))
+            if partitions.setdefault(since, record.partition) != record.partition:
                 verdict.add("reordered", f"key {record.key} of {record.topic} is in partitions "
-                            f"{partitions[key]} and {record.partition}")
+                            f"{partitions[since]} and {record.partition}")
             if record.voting is None and record.n is None:
                 self.tombstones.setdefault(key, len(self.by_key[key]))
                 continue
@@ -195,6 +197,12 @@ class Topics:
                 continue
             self.first[record.event] = record
             self.by_key[key].append(record)
+
+    @staticmethod
+    def _is_new(record, grown):
+        """Whether partitions had been added before it was written."""
+        ends = grown.get(record.topic)
+        return ends is not None and record.offset >= ends.get(record.partition, 0)
 
 
 def _place(record):
@@ -497,7 +505,7 @@ def judge(entries, records, tables):
     verdict.facts.update(account.facts)
     for violation in account.violations:
         verdict.add("totals", violation)
-    topics = Topics(records, {place[:3] for place in tables.dead}, verdict)
+    topics = Topics(records, {place[:3] for place in tables.dead}, tables.grown, verdict)
     for *place, reason in tables.dead:
         verdict.add("totals", f"dead_record holds {place}, which was a good vote: {reason}")
     for lane, ids in tables.left.items():

@@ -17,6 +17,7 @@ class World:
 
     def __init__(self):
         self.entries, self.records, self.rows = [], [], []
+        self.grown = {}
         self.states, self.counts = {}, {1: 0, 2: 0}
         self.transactions = set()
         self.counters = {"a": 0, "b": 0, "http-1": 0, "exec-1": 0}
@@ -132,7 +133,7 @@ class World:
         tables = judge.Tables(self.rows, self.states, self.counts,
                               getattr(self, "tallies", newest), remarks, self.transactions,
                               self.counters, self.left, self.dead, self.tasks, self.ended,
-                              self.closed, self.lasts)
+                              self.closed, self.lasts, self.grown)
         return judge.judge(self.entries, self.records, tables)
 
 
@@ -270,6 +271,22 @@ class Judge(JudgeCase):
     def test_a_key_in_two_partitions_is_reordered(self):
         at = self.world.place("t2-a3")
         self.world.records[at] = self.world.records[at]._replace(partition=1)
+        self.assert_found("reordered", 1)
+
+    def test_a_key_may_move_when_partitions_were_added(self):
+        at = self.world.place("t2-a3")
+        steps = self.world.records[at].topic
+        place = self.world.records[at].offset
+        self.world.records = [record._replace(partition=1) if record.topic == steps
+                              and record.key == self.world.records[at].key
+                              and record.offset >= place else record
+                              for record in self.world.records]
+        self.assert_found("reordered")
+        self.world.grown = {steps: {0: place}}
+        self.assertTrue(self.world.verdict().good, self.world.verdict().text())
+        # It moves once.
+        at = self.world.place("t4-a4")
+        self.world.records[at] = self.world.records[at]._replace(partition=2)
         self.assert_found("reordered", 1)
 
     def test_a_rolled_back_step_in_the_topic_is_a_wrong_total(self):

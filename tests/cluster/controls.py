@@ -27,6 +27,7 @@ class Controls:
         self.override = pathlib.Path(folder) / "override.json"
         self.environments = {}  # service: variables that the run gives it
         self.images = {}        # service: image that the run gives it
+        self.disks = {}         # service: volume:folder that the run gives it
         self.primary = "mysql"  # the service whose database accepts writes
 
     # -- services
@@ -36,8 +37,13 @@ class Controls:
         services = {name: {"environment": given} for name, given in self.environments.items()}
         for name, image in self.images.items():
             services.setdefault(name, {})["image"] = image
+        content = {"services": services}
+        for name, disk in self.disks.items():
+            services.setdefault(name, {})["volumes"] = [disk]
+            volume = disk.split(":")[0]
+            content.setdefault("volumes", {})[volume] = {"external": True}
         if services:
-            self.write_override({"services": services})
+            self.write_override(content)
             words = ("--file", self.override, *words)
         return cluster.cluster("compose", *words, seconds=seconds)
 

@@ -90,6 +90,7 @@ class Load:
         self.stop = threading.Event()
         self.seed, self.pause_s = seed, VOTERS * ARRAY_MEAN / rate
         self.contents = Contents(first_free(controls))
+        self.grown = {}  # as judge.Tables.grown
         self.voters = [self.make_voter(f"http-{number}") for number in range(VOTERS)]
 
     def make_voter(self, name):
@@ -180,16 +181,23 @@ def read_tables(controls, contents):
         tasks=controls.sql("SELECT id, ordering_key, state FROM retry_task"), ended={})
 
 
-def read_records(controls, contents):
-    """Every record of these contents in the topic, a partition at a time."""
+def read_records(controls, contents, grown):
+    """Every record of these contents in the topic, a partition at a time; those that were written
+    before partitions were added come first."""
+    ends, new = grown.get(TOPIC), []
     for partition in sorted(controls.topic(TOPIC)):
         for record in wire.read_topic(controls.bootstrap, TOPIC, READ_S, partition):
             if int(record.key) not in contents:
                 continue
             vote = json.loads(record.value)
-            yield judge.Record(TOPIC, partition, record.offset, record.key.decode(),
-                               record.headers["id"], vote["voterId"], vote["voting"],
-                               vote["votes"], None)
+            made = judge.Record(TOPIC, partition, record.offset, record.key.decode(),
+                                record.headers["id"], vote["voterId"], vote["voting"],
+                                vote["votes"], None)
+            if ends is not None and record.offset >= ends.get(partition, 0):
+                new.append(made)
+            else:
+                yield made
+    yield from new
 
 
 def give_verdict(controls, load, say):
@@ -199,8 +207,9 @@ def give_verdict(controls, load, say):
     controls.one("rollup").execute("tallybox", "rollup", "--once", seconds=180)
     checks = json.loads(controls.tool("verify", "--json", expect=None))["checks"]
     say("reading everything back")
-    verdict = judge.judge(ledger.read(load.ledgers), read_records(controls, contents),
-                          read_tables(controls, contents))
+    verdict = judge.judge(ledger.read(load.ledgers),
+                          read_records(controls, contents, load.grown),
+                          read_tables(controls, contents)._replace(grown=load.grown))
     for check in checks:
         if check["violations"]:
             verdict.add("totals", f"verify: {check['name']}: {check['violations']} violations of "

@@ -49,8 +49,8 @@ class Test:
             yield from self.drawn()
             return
         for name, method, short in scenarios.ORDER:
-            if self.options.name:
-                if self.options.name in method or self.options.name in name:
+            if self.options.names:
+                if any(part in method or part in name for part in self.options.names):
                     yield name, method
             elif short or not self.options.short:
                 yield name, method
@@ -97,6 +97,7 @@ class Test:
         world = scenarios.Scenarios(self.controls, self.load, self.watcher, self.folder,
                                     self.options.seed, say)
         world.flows()
+        world.partitions = len(self.controls.topic(load.TOPIC))
         for name, method in self.chosen():
             self.run_one(world, name, method)
         self.violations += [error for error in self.load.finish() if error not in self.violations]
@@ -127,7 +128,7 @@ def parse():
                         help="scenarios by chance until the time is over")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--rate", type=int, default=load.RATE, help="votes a second at most")
-    parser.add_argument("name", nargs="?", help="only scenarios whose name contains it")
+    parser.add_argument("names", nargs="*", help="only scenarios whose name contains one of them")
     return parser.parse_args()
 
 

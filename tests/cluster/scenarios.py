@@ -9,9 +9,13 @@ import time
 import pymysql
 
 import cluster
+import disks
 import failover
+import far_database
 import load
+import partitions
 import pauses
+import rivals
 import throughput
 import upgrade
 from waiting import NotThere, wait_for
@@ -42,6 +46,7 @@ class Scenarios:
         self.watcher = watcher
         self.rng = random.Random(f"{seed} scenarios")
         self.say = say
+        self.partitions = PARTITIONS
 
     # -- what must come back
 
@@ -95,7 +100,7 @@ class Scenarios:
             begin = time.monotonic()
             self.controls.scale("consume", count)
             self.wait_shared("partitions", self.shares_of_partitions,
-                             self.fair(PARTITIONS, count))
+                             self.fair(self.partitions, count))
             end = time.monotonic()
             self.flows()
             found = self.watcher.pauses(begin, end)
@@ -112,12 +117,12 @@ class Scenarios:
         for name, settings in PROTOCOLS.items():
             self.controls.scale("consume", 0)
             self.controls.replace("consume", 1, settings)
-            self.wait_shared("partitions", self.shares_of_partitions, [PARTITIONS])
+            self.wait_shared("partitions", self.shares_of_partitions, [self.partitions])
             lines.append(self.scale_consumers(name=name))
             self.say(f"  {lines[-1]}")
         self.controls.scale("consume", 0)
         self.controls.replace("consume", 3)
-        self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
+        self.wait_shared("partitions", self.shares_of_partitions, self.fair(self.partitions, 3))
         return "\n    ".join(lines)
 
     def crash_consumer(self):
@@ -127,7 +132,7 @@ class Scenarios:
         self.controls.crash(victim)
         self.flows()
         self.controls.wait_healthy("consume")
-        self.wait_shared("partitions", self.shares_of_partitions, self.fair(PARTITIONS, 3))
+        self.wait_shared("partitions", self.shares_of_partitions, self.fair(self.partitions, 3))
         end = time.monotonic()
         return (f"shared again after {end - begin:.1f} s: "
                 f"{pauses.text_of(self.watcher.pauses(begin, end))}")
@@ -163,6 +168,9 @@ class Scenarios:
         self.flows()
         self.controls.wait_healthy("serve")
         return f"{self.load.unknown - unknown} votes without an answer"
+
+    def contend(self):
+        return rivals.contend(self)
 
     # -- brokers
 
@@ -282,13 +290,59 @@ class Scenarios:
         self.controls.wait_healthy("relay", "consume")
         return f"{share:.0%} of all packets lost, {rate:.0f} votes a second meanwhile"
 
+    def delay_database(self, seconds=20):
+        """A proxy between the consumers and the database delays every piece, and resets all
+        connections every few seconds."""
+        far = far_database.FarDatabase(self.controls)
+        victims = cluster.containers("consume")
+        begin, cuts = time.monotonic(), 0
+        try:
+            far.start()
+            far.order("slow")
+            far.lead(*victims)
+            self.flows()
+            while time.monotonic() < begin + seconds:
+                far.order("cut", 1)
+                cuts += 1
+                time.sleep(2)
+                far.order("slow")
+                self.flows(100)
+            far.lead_back(*victims)
+        finally:
+            far.close()
+        self.controls.wait_healthy("consume")
+        self.flows()
+        return (f"{2000 * far_database.DELAY_S:.0f} ms for each answer, {cuts} times all connections "
+                "reset")
+
+    def limit_rate(self, rate="256kbit", seconds=20):
+        """A relay with a slow line: what it does not get through waits in the outbox, for its lanes
+        alone, and is published when the line is fast again."""
+        victim = cluster.containers("relay")[0]
+        words = ("nsenter", "-t", victim.pid, "-n", "tc", "qdisc")
+        cluster.run(*words, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16kbit",
+                    "latency", "400ms")
+        waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
+        most, until = 0, time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                most = max(most, self.controls.number(waiting))
+                time.sleep(0.2)
+        finally:
+            cluster.run(*words, "del", "dev", "eth0", "root", expect=None)
+        self.flows()
+        self.controls.wait_healthy("relay")
+        wait_for("the outbox to be short again",
+                 lambda: self.controls.number(waiting) < VOTES_BETWEEN, SETTLE_S, 0.2)
+        return f"{victim.name} had {rate}/s for {seconds} s, {most} rows waited at most"
+
     # -- the topic
 
     def reassign(self):
         """Every partition gets another preferred leader while it is written."""
         broker = next(iter(self.controls.brokers().values()))
         plan = [f'{{"topic":"{TOPIC}","partition":{partition},"replicas":{replicas}}}'
-                for partition in range(PARTITIONS)
+                for partition in range(self.partitions)
                 for replicas in [self.rng.sample((1, 2, 3), 3)]]
         text = f'{{"version":1,"partitions":[{",".join(plan)}]}}'
         broker.execute("sh", "-c", "cat >/tmp/plan.json", stdin=text)
@@ -307,7 +361,13 @@ class Scenarios:
                                 "--election-type", "preferred", "--all-topic-partitions")
         self.flows()
         self.controls.wait_in_sync(TOPIC)
-        return f"{PARTITIONS} partitions have other preferred leaders"
+        return f"{self.partitions} partitions have other preferred leaders"
+
+    def add_partitions(self):
+        return partitions.add(self)
+
+    def fill_disk(self):
+        return disks.fill(self)
 
     # -- the database
 
@@ -349,6 +409,7 @@ ORDER = (
     ("relays come and go", "scale_relays", True),
     ("a relay crashes", "crash_relay", False),
     ("a serve crashes", "crash_serve", True),
+    ("two serve and one content", "contend", True),
     ("the leader of partitions is killed", "kill_leader", True),
     ("the controller is killed", "kill_controller", True),
     ("two of three brokers are down", "stop_two_brokers", True),
@@ -357,7 +418,11 @@ ORDER = (
     ("a relay loses the brokers alone", "cut_relay_from_kafka", True),
     ("a consumer loses the database alone", "cut_consumer_from_mysql", True),
     ("packets are lost", "lose_packets", False),
+    ("the database is far away and its connections break", "delay_database", False),
+    ("a relay has a slow line", "limit_rate", False),
     ("partitions are reassigned", "reassign", False),
+    ("the disk of a broker is full", "fill_disk", False),
+    ("partitions are added", "add_partitions", False),
     ("the database is killed", "restart_database", True),
     ("a backlog and more and more consumers", "measure_consumers", False),
     ("a new version replaces each container", "upgrade", False),
@@ -366,4 +431,4 @@ ORDER = (
 
 # After these the cluster is as it was.
 REPEATABLE = {method for _, method, _ in ORDER} - {
-    "scale_by_protocol", "measure_consumers", "upgrade", "fail_over"}
+    "scale_by_protocol", "measure_consumers", "upgrade", "fail_over", "fill_disk", "add_partitions"}

@@ -3,25 +3,20 @@
 one that answers 20 ms later, as one far away does. On two cores a near database does not get faster
 by more consumers; a far one does, because each of them waits by itself."""
 
-import json
-import pathlib
-import subprocess
-import sys
 import threading
 import time
 
 import cluster
-import load
-from ports import free_port
-from waiting import NotThere, wait_for
+import far_database
+from waiting import wait_for
 
-PROXY = pathlib.Path(__file__).resolve().parents[1] / "chaos" / "proxy.py"
 BACKLOG = 40000
 FILLERS, ARRAY = 4, 1000
 VOTER_FIRST = 10**8
-FAR_S = 0.01  # for each of the two directions
 COUNTS = (1, 2, 3, 6)
 WAIT_S = 600
+# In transactions of so few votes, the wait for the database is most of the time.
+FAR_SETTINGS = {"TALLYBOX_CONSUMER_BATCH_ROWS_MAX": "500"}
 
 
 class Filler(threading.Thread):
@@ -45,45 +40,6 @@ class Filler(threading.Thread):
             self.error = reason
 
 
-class Far:
-    """The database behind a proxy that delays each piece, for the consumers alone."""
-
-    def __init__(self, controls):
-        self.controls = controls
-        self.process = self.port = self.gateway = None
-
-    def start(self):
-        network = json.loads(cluster.docker("network", "inspect", cluster.NETWORK))[0]
-        self.port = free_port()
-        self.gateway = network["IPAM"]["Config"][0]["Gateway"]
-        links = {"database": [f"{self.gateway}:{self.port}", f"{self.address}:3306"]}
-        self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", sys.executable, "-B", str(PROXY), json.dumps(links)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline() != "listening\n":
-            raise RuntimeError("the proxy did not start")
-        order = {"link": "database", "do": "slow", "seconds": 86400, "delay": FAR_S}
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-
-    @property
-    def address(self):
-        return self.controls.one(self.controls.primary).address
-
-    def lead(self, container):
-        """From now on this container's new connections to the database go through the proxy."""
-        self.controls.iptables(
-            container, "-t", "nat", "-I", "OUTPUT", "-p", "tcp", "-d", self.address,
-            "--dport", "3306", "-j", "DNAT", "--to-destination", f"{self.gateway}:{self.port}")
-
-    def close(self):
-        if self.process:
-            self.process.kill()
-            self.process.wait(20)
-            self.process.stdin.close()
-            self.process.stdout.close()
-
-
 class Throughput:
     """Of one run of the scenarios."""
 
@@ -93,8 +49,7 @@ class Throughput:
         self.next = 0
 
     def fill(self):
-        """A backlog in Kafka, while no consumer runs."""
-        self.controls.scale("consume", 0)
+        """A backlog in the outbox, while no relay runs."""
         part = BACKLOG // FILLERS
         fillers = []
         for number in range(FILLERS):
@@ -109,48 +64,49 @@ class Throughput:
                 raise AssertionError(f"a backlog could not be made: {filler.error!r}")
             filler.voter.ledger.close()
 
-        def published():
-            left = sum(self.controls.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES)
-            if left > 1000:
-                raise NotThere(f"{left} rows are not published")
-            return True
-        wait_for("the backlog in Kafka", published, WAIT_S, 0.5)
-
     def applied(self):
         return self.controls.number("SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress")
 
     def measure(self, count, far=None):
-        """Rows a second, from the first batch until nine tenths of the backlog are applied."""
+        """Rows a second, from the first twentieth until nine tenths of the backlog are applied. The
+        consumers have shared the partitions before they get it."""
+        world = self.world
+        self.controls.replace("consume", count, FAR_SETTINGS if far else None)
+        world.wait_shared("partitions", world.shares_of_partitions, world.fair(world.partitions, count))
+        if far:
+            far.lead(*cluster.containers("consume"))
+        self.controls.scale("relay", 0)
         self.fill()
         before = self.applied()
-        self.controls.scale("consume", count)
-        for container in cluster.containers("consume") if far else ():
-            far.lead(container)
-        wait_for("the first batch", lambda: self.applied() > before + BACKLOG // 20, WAIT_S, 0.02)
+        self.controls.scale("relay", 2)
+        wait_for("the first batches", lambda: self.applied() > before + BACKLOG // 20, WAIT_S, 0.02)
         begin, first = time.monotonic(), self.applied()
         wait_for("the backlog in the log", lambda: self.applied() >= before + BACKLOG * 9 // 10,
                  WAIT_S, 0.02)
         return (self.applied() - first) / (time.monotonic() - begin)
 
     def table(self):
-        far = Far(self.controls)
+        far = far_database.FarDatabase(self.controls)
         try:
             near = {count: self.measure(count) for count in COUNTS}
             far.start()
+            far.order("slow")
             away = {count: self.measure(count, far) for count in COUNTS}
         finally:
             far.close()
+            self.controls.scale("relay", 2)
             self.controls.scale("consume", 0)
-            self.controls.scale("consume", 3)
+            self.controls.replace("consume", 3)
         return near, away
 
 
 def measure(world):
     near, away = Throughput(world).table()
-    if away[6] < 2 * away[1]:
-        raise AssertionError(f"six consumers of a far database apply {away[6]:.0f} rows a second, one "
-                             f"{away[1]:.0f}: they do not share the waits")
     lines = [f"{name}: " + ", ".join(f"{count} consumers {rate:.0f}/s" for count, rate in
                                      rates.items())
              for name, rates in (("near", near), ("20 ms away", away))]
+    world.say("  " + "; ".join(lines))
+    if away[6] < 2 * away[1]:
+        raise AssertionError(f"six consumers of a far database apply {away[6]:.0f} rows a second, one "
+                             f"{away[1]:.0f}: they do not share the waits")
     return "; ".join(lines)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Many voters on one content at the same time, through both `serve`: its total is exact at any
+moment."""
+
+import threading
+import time
+
+import cluster
+
+RIVALS = 12
+SECONDS = 10
+VOTER_FIRST = 2 * 10**8
+VOTERS = 10**6     # of each rival
+LOOK_S = 0.05
+VOTES = 'tallybox_votes_total{result="changed"}'
+
+
+class Rival(threading.Thread):
+    """Gives and takes back one vote after the other."""
+
+    def __init__(self, number, voter, content, stop):
+        super().__init__(daemon=True)
+        self.first = VOTER_FIRST + number * VOTERS
+        self.voter, self.content, self.stop = voter, content, stop
+        self.error = None
+
+    def run(self):
+        voter = self.first
+        try:
+            while not self.stop.is_set():
+                if self.voter.ask({(voter, self.content): 1}, self.voter.client.ports[0]):
+                    voter += 1
+        except Exception as reason:  # pylint: disable=broad-except
+            self.error = reason
+        finally:
+            self.voter.ledger.close()
+
+
+def counted(controls):
+    """How many votes each serve has counted."""
+    return {each.name: controls.metrics(each).get(VOTES, 0) for each in cluster.containers("serve")}
+
+
+def total_and_sum(controls, content):
+    """The total of a content and the sum of its votes, at the same moment."""
+    return controls.sql("SELECT (SELECT votes FROM vote_count WHERE content_id = %s), "
+                       "(SELECT SUM(voting) FROM vote_state WHERE content_id = %s)",
+                       [content, content])[0]
+
+
+def contend(world):
+    controls = world.controls
+    content = world.load.contents.range[0]
+    before = counted(controls)
+    stop = threading.Event()
+    rivals = [Rival(number, world.load.make_voter(f"rival-{number}"), content, stop)
+              for number in range(RIVALS)]
+    for rival in rivals:
+        rival.start()
+    looks, until = 0, time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < until:
+            total, found = total_and_sum(controls, content)
+            looks += 1
+            if total != found:
+                raise AssertionError(f"content {content} has the total {total}, and the sum of its "
+                                     f"votes is {found}")
+            time.sleep(LOOK_S)
+    finally:
+        stop.set()
+        for rival in rivals:
+            rival.join(60)
+    errors = [rival.error for rival in rivals if rival.error]
+    if errors:
+        raise AssertionError(f"a voter failed: {errors[0]!r}")
+    after = counted(controls)
+    parts = [after[name] - before.get(name, 0) for name in after]
+    if min(parts) <= 0:
+        raise AssertionError(f"one of them took no part: {after}")
+    return (f"{sum(parts) / SECONDS:.0f} votes a second, {' and '.join(f'{part:.0f}' for part in parts)} "
+            f"by each serve, exact {looks} times of {looks}")
