@@ -5,8 +5,8 @@
 # Part K of N runs every Nth job from the Kth. With N = 8 a part takes about ten minutes on two cores.
 LONG_JOBS=(
     sim chaos_mariadb chaos_mysql fuzz classes_mariadb classes_mysql stress_mariadb stress_mysql
-    sim_asan cluster_upgrade cluster_asynchronous cluster_faults memory_mariadb memory_mysql
-    cluster_scale
+    sim_asan cluster_asynchronous cluster_scale cluster_faults memory_mariadb memory_mysql
+    cluster_upgrade
 )
 LONG_PART=1 LONG_PARTS=1
 
@@ -63,8 +63,8 @@ long_classes_mariadb() { long_classes mariadb; }
 long_classes_mysql() { long_classes mysql; }
 
 # Memory must stay bounded every time: once more, without other tests beside it.
-long_memory_mariadb() { long_run env TALLYBOX_DB=mariadb ./dev test e2e test_memory; }
-long_memory_mysql() { long_run env TALLYBOX_DB=mysql ./dev test e2e test_memory; }
+long_memory_mariadb() { long_run env TALLYBOX_DB=mariadb ./dev test e2e test_memory.Memory; }
+long_memory_mysql() { long_run env TALLYBOX_DB=mysql ./dev test e2e test_memory.Memory; }
 
 # What the short form of the tests on the docker cluster leaves out.
 long_cluster_faults() {
