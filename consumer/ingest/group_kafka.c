@@ -298,14 +298,39 @@ enum rc group_renew(struct group *group, struct group_partition *partition, stru
     return rc;
 }
 
+/* Returns false for a property that is not set, or that the library does not know. */
+static bool read_property(rd_kafka_t *kafka, const char *name, char *value, size_t size)
+{
+    return rd_kafka_conf_get(rd_kafka_conf(kafka), name, value, &size) == RD_KAFKA_CONF_OK &&
+           size > 1;
+}
+
 static bool is_static(rd_kafka_t *kafka)
 {
     char id[INSTANCE_ID_SIZE];
-    size_t size = sizeof(id);
 
-    return rd_kafka_conf_get(rd_kafka_conf(kafka), "group.instance.id", id, &size) ==
-               RD_KAFKA_CONF_OK &&
-           size > 1;
+    return read_property(kafka, "group.instance.id", id, sizeof(id));
+}
+
+/* Whether the word to the group is on its way. librdkafka takes the member's name away from it when
+ * it sends this word, after the offsets are committed; a handle that is closed before, in the
+ * middle of an incremental unassign, never sends it, and the partitions wait for the end of the
+ * session (seen with 2.14.2). In a group of KIP-848 members name themselves, and the close sends
+ * the word in each case. */
+static bool has_told_group(rd_kafka_t *kafka)
+{
+    char protocol[16] = "";
+    bool told;
+    char *member;
+
+    if (read_property(kafka, "group.protocol", protocol, sizeof(protocol)) &&
+        strcmp(protocol, "consumer") == 0)
+        return true;
+    member = rd_kafka_memberid(kafka);
+    told = !member || *member == '\0';
+    if (member)
+        rd_kafka_mem_free(kafka, member);
+    return told;
 }
 
 static bool has_left(const struct group *group)
@@ -317,7 +342,7 @@ static bool has_left(const struct group *group)
         held = list->cnt > 0;
         rd_kafka_topic_partition_list_destroy(list);
     }
-    return !held && group->partition_count == 0;
+    return !held && group->partition_count == 0 && has_told_group(group->kafka);
 }
 
 static bool has_closed(const struct group *group)

@@ -365,6 +365,41 @@ static int64_t read_committed(void)
     return offset;
 }
 
+#if RD_KAFKA_VERSION >= 0x020300ff /* requests can be counted from here on */
+#define OFFSET_COMMIT 8
+#define LEAVE_GROUP 13
+
+static int count_requests(int16_t api)
+{
+    size_t count = 0;
+    rd_kafka_mock_request_t **requests = rd_kafka_mock_get_requests(broker, &count);
+    int found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        found += rd_kafka_mock_request_api_key(requests[i]) == api;
+    rd_kafka_mock_request_destroy_array(requests, count);
+    return found;
+}
+
+/* Otherwise its partitions would wait for the end of its session. */
+static void it_tells_the_group_although_its_offsets_are_committed_late(void **state)
+{
+    (void)state;
+    join_group();
+    seek(0, OFFSET_BEGINNING);
+    expect_records(0, 3);
+    stream->store_offset(stream->ctx, handles[0], 3);
+    rd_kafka_mock_start_request_tracking(broker);
+    rd_kafka_mock_broker_push_request_error_rtts(broker, 1, OFFSET_COMMIT, 1,
+                                                 RD_KAFKA_RESP_ERR_NO_ERROR, 500);
+    leave_group();
+    assert_true(count_requests(OFFSET_COMMIT) >= 1);
+    assert_int_equal(count_requests(LEAVE_GROUP), 1);
+    rd_kafka_mock_stop_request_tracking(broker);
+    assert_int_equal(read_committed(), 3);
+}
+#endif
+
 static void a_static_member_closes_with_its_offsets(void **state)
 {
     (void)state;
@@ -434,6 +469,9 @@ int main(void)
         cmocka_unit_test(a_setting_that_is_not_allowed_is_refused_with_the_reason),
         cmocka_unit_test(it_leaves_before_it_ever_joined),
         cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
+#if RD_KAFKA_VERSION >= 0x020300ff
+        cmocka_unit_test(it_tells_the_group_although_its_offsets_are_committed_late),
+#endif
         cmocka_unit_test(a_static_member_closes_with_its_offsets),
         cmocka_unit_test(every_memory_max_and_message_size_makes_a_consumer),
         cmocka_unit_test(a_static_member_is_named_in_one_place),
