@@ -9,14 +9,15 @@ CLUSTER_NAMES=()
 
 # The next version of the program: the same code with one more migration.
 cluster_next_source() {
-    local source=$CLUSTER_NEXT/source last
+    local source=$CLUSTER_NEXT/source last next
     rm -rf "$CLUSTER_NEXT"
     mkdir -p "$source"
     git ls-files -z | xargs -0 cp --parents -t "$source"
     last=$(find schema/migrate -name '0*.sql' -printf '%f\n' | sort | tail -n 1)
+    printf -v next '%04d_next.sql' $((10#${last%%_*} + 1))
     printf -- '-- side: sink\nALTER TABLE remark ADD COLUMN next_note INT NULL;\n' \
-        >"$source/schema/migrate/9999_next.sql"
-    sed -i "s|$last|$last 9999_next.sql|" "$source/schema/CMakeLists.txt"
+        >"$source/schema/migrate/$next"
+    sed -i "s|$last|$last $next|" "$source/schema/CMakeLists.txt"
 }
 
 cluster_next_image() {
