@@ -68,7 +68,7 @@ long_memory_mysql() { long_run env TALLYBOX_DB=mysql ./dev test e2e test_memory.
 
 # What the short form of the tests on the docker cluster leaves out.
 long_cluster_faults() {
-    long_cluster crash_relay cut_relay cut_consumer lose_packets limit_rate delay_database reassign \
+    long_cluster crash_relay 'loses its network' lose_packets limit_rate delay_database reassign \
         fill_disk add_partitions
 }
 

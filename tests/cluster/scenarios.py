@@ -319,8 +319,13 @@ class Scenarios:
         """A relay with a slow line: what it does not get through waits in the outbox, for its lanes
         alone, and is published when the line is fast again."""
         victim = cluster.containers("relay")[0]
-        words = ("nsenter", "-t", victim.pid, "-n", "tc", "qdisc")
-        cluster.run(*words, "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16kbit",
+        space = ("nsenter", "-t", victim.pid, "-n")
+        # A container that was cut off before has another name for it.
+        device = next(line.split()[1] for line in cluster.run(*space, "ip", "-o", "-4",
+                                                              "address").splitlines()
+                      if f" {victim.address}/" in line)
+        words = (*space, "tc", "qdisc")
+        cluster.run(*words, "add", "dev", device, "root", "tbf", "rate", rate, "burst", "16kbit",
                     "latency", "400ms")
         waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
         most, until = 0, time.monotonic() + seconds
@@ -329,7 +334,7 @@ class Scenarios:
                 most = max(most, self.controls.number(waiting))
                 time.sleep(0.2)
         finally:
-            cluster.run(*words, "del", "dev", "eth0", "root", expect=None)
+            cluster.run(*words, "del", "dev", device, "root", expect=None)
         self.flows()
         self.controls.wait_healthy("relay")
         wait_for("the outbox to be short again",
