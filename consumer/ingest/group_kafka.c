@@ -312,28 +312,27 @@ static bool is_static(rd_kafka_t *kafka)
     return read_property(kafka, "group.instance.id", id, sizeof(id));
 }
 
-/* Whether the word to the group is on its way. librdkafka takes the member's name away from it when
- * it sends this word, after the offsets are committed; a handle that is closed before, in the
- * middle of an incremental unassign, never sends it, and the partitions wait for the end of the
- * session (seen with 2.14.2). In a group of KIP-848 members name themselves, and the close sends
- * the word in each case. */
-static bool has_told_group(rd_kafka_t *kafka)
+/* librdkafka clears the member id when it sends LeaveGroup, which it does after the offset commit
+ * of an unassign, and when the group has expelled the member. A handle that is closed during that
+ * commit never sends LeaveGroup, so its partitions would wait for the end of the session (seen with
+ * 2.14.2). In a group of KIP-848 the member id stays, and the close always sends the request. */
+static bool has_sent_leave(rd_kafka_t *kafka)
 {
     char protocol[16] = "";
-    bool told;
+    bool sent;
     char *member;
 
     if (read_property(kafka, "group.protocol", protocol, sizeof(protocol)) &&
         strcmp(protocol, "consumer") == 0)
         return true;
     member = rd_kafka_memberid(kafka);
-    told = !member || *member == '\0';
+    sent = !member || *member == '\0';
     if (member)
         rd_kafka_mem_free(kafka, member);
-    return told;
+    return sent;
 }
 
-static bool has_left(const struct group *group)
+static bool has_unassigned(const struct group *group)
 {
     rd_kafka_topic_partition_list_t *list = NULL;
     bool held = true;
@@ -342,7 +341,12 @@ static bool has_left(const struct group *group)
         held = list->cnt > 0;
         rd_kafka_topic_partition_list_destroy(list);
     }
-    return !held && group->partition_count == 0 && has_told_group(group->kafka);
+    return !held && group->partition_count == 0;
+}
+
+static bool has_left(const struct group *group)
+{
+    return has_unassigned(group) && has_sent_leave(group->kafka);
 }
 
 static bool has_closed(const struct group *group)
@@ -389,13 +393,16 @@ static bool close_static(struct group *group, int64_t until_ms)
 bool group_leave(struct group *group, int64_t wait_ms)
 {
     int64_t until_ms = os_now_ms() + wait_ms;
+    /* Without partitions there is no commit to wait for, and a JoinGroup that is under way would
+     * delay LeaveGroup: the close sends it then. */
+    bool has_partitions = group->partition_count > 0;
 
     /* librdkafka tells the broker that a member leaves when it unsubscribes, also a static one,
      * whose partitions then move. Closed without that, it stays a member until its session ends. */
     if (is_static(group->kafka))
         return close_static(group, until_ms);
     return rd_kafka_unsubscribe(group->kafka) == RD_KAFKA_RESP_ERR_NO_ERROR &&
-           answer_until(group, has_left, until_ms);
+           answer_until(group, has_partitions ? has_left : has_unassigned, until_ms);
 }
 
 void group_done(struct group *group)

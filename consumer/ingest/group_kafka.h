@@ -51,7 +51,8 @@ void group_poll(struct group *group, struct stream_event *event, int wait_ms);
  * assigns it again. RC_RETRY: that failed. */
 enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err);
 
-/* Leaves the group, answers its events, and returns when no partition is assigned. librdkafka can
+/* Leaves the group, answers its events, and returns when no partition is assigned and, if there
+ * were any, LeaveGroup was sent. librdkafka can
  * hang if an assignment arrives while it closes, so call this before. A static member (with
  * group.instance.id) does not leave: it closes, and the group keeps its partitions for its next
  * process until its session ends. False: that took longer than wait_ms. */

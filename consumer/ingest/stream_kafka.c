@@ -439,6 +439,8 @@ static size_t set_queue_defaults(const struct fetch_limits *limits, struct kafka
  * default is 3 s. */
 #define HEARTBEAT_MS "1000"
 
+#define DEFAULTS_MAX 20
+
 static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings,
                          const char *instance, struct err *err)
 {
@@ -446,7 +448,7 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
     const char *group = installation_group(settings);
     char client[GROUP_CLIENT_SIZE];
     char host[HOST_SIZE];
-    struct kafka_default defaults[16] = {
+    struct kafka_default defaults[DEFAULTS_MAX] = {
         /* The settings are checked before the name of the group is known. */
         {"group.id", group[0] ? group : "tallybox", "consumer.group sets it"},
         {"client.id", client, NULL},
@@ -474,6 +476,7 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
         defaults[count++] = (struct kafka_default){"partition.assignment.strategy", assignor, NULL};
         defaults[count++] = (struct kafka_default){"heartbeat.interval.ms", HEARTBEAT_MS, NULL};
     }
+    assert(count <= DEFAULTS_MAX);
     return kafka_conf_make(conf, settings, KAFKA_CONSUMER, defaults, count, err);
 }
 

@@ -382,7 +382,7 @@ static int count_requests(int16_t api)
 }
 
 /* Otherwise its partitions would wait for the end of its session. */
-static void it_tells_the_group_although_its_offsets_are_committed_late(void **state)
+static void it_sends_leave_group_although_its_offsets_are_committed_late(void **state)
 {
     (void)state;
     join_group();
@@ -470,7 +470,7 @@ int main(void)
         cmocka_unit_test(it_leaves_before_it_ever_joined),
         cmocka_unit_test(it_is_closed_in_time_although_no_broker_answers),
 #if RD_KAFKA_VERSION >= 0x020300ff
-        cmocka_unit_test(it_tells_the_group_although_its_offsets_are_committed_late),
+        cmocka_unit_test(it_sends_leave_group_although_its_offsets_are_committed_late),
 #endif
         cmocka_unit_test(a_static_member_closes_with_its_offsets),
         cmocka_unit_test(every_memory_max_and_message_size_makes_a_consumer),
