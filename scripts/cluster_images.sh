@@ -145,10 +145,13 @@ program_fits() {
 # The program is built outside, where ./dev build finds most objects done, and is added to the stage
 # `runtime` of docker/Dockerfile. Where it would not run there, the Dockerfile builds it.
 ours_build() {
-    local context=build/cluster/context/tallybox
-    local -a words=(--build-arg "REVISION=$(git rev-parse HEAD 2>/dev/null || true)")
+    local context=build/cluster/context/tallybox version revision
+    local -a words
     build_prepare release
     build_preset release
+    revision=$(git rev-parse HEAD 2>/dev/null || true)
+    version=$(build/release/tallybox version | head -n 1 | cut -d ' ' -f 2)
+    words=(--build-arg "VERSION=$version" --build-arg "REVISION=$revision")
     if ! program_fits build/release/tallybox; then
         say '    The program of this machine does not run in an image of Debian 12: it is built again there.'
         image_build "$IMAGES_OURS" "$(images_key docker/Dockerfile build/release/tallybox)" . \
@@ -157,9 +160,13 @@ ours_build() {
     fi
     mkdir -p "$context/empty"
     install --strip build/release/tallybox "$context/tallybox"
-    printf 'FROM %s\nCOPY tallybox /usr/local/bin/tallybox\n' "$IMAGES_RUNTIME" >"$context/Dockerfile"
+    cat >"$context/Dockerfile" <<END
+FROM $IMAGES_RUNTIME
+COPY tallybox /usr/local/bin/tallybox
+LABEL org.opencontainers.image.version="$version" org.opencontainers.image.revision="$revision"
+END
     image_build "$IMAGES_RUNTIME" "$(images_key docker/Dockerfile)" "$context/empty" docker/Dockerfile \
-        --target runtime "${words[@]}" &&
+        --target runtime &&
         image_build "$IMAGES_OURS" "$(images_key docker/Dockerfile "$context")" "$context" \
             "$context/Dockerfile"
 }
