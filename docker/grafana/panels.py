@@ -77,8 +77,8 @@ ROWS = [
              "How long a server that a process needs has failed.",
              [Query("max by (dep) (tallybox_dependency_down_seconds)", "{{dep}}")],
              unit="s", warn=1, bad=60, alerts=("TallyboxDependencyDown",)),
-        stat("Durability: lost commits",
-             "Times that a database came back without commits, or was replaced.",
+        stat("Durability: databases that changed",
+             "Times that a database was restarted, replaced, or came back without commits.",
              or_zero("sum(increase(tallybox_relay_database_changes_total[$__range]))") + " + "
              + or_zero("sum(increase(tallybox_consumer_went_back_total[$__range]))"),
              bad=1, guarantee="durability",
