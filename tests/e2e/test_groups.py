@@ -40,12 +40,15 @@ class GroupCase(suite.Case):
         for table in ("vote_document", "vote_tally", "vote_state", "vote_count"):
             stack.sql(f"DELETE FROM {table}")
 
-    def load(self, first=1, voting=1):
-        """Votes are in the topic when this returns."""
+    def vote(self, first, count, voting):
         lines = "".join(f"{voter},{1 + voter % CONTENTS},{voting}\n"
-                        for voter in range(first, first + VOTES))
+                        for voter in range(first, first + count))
         self.stack.tallybox("vote", "--csv", "-",
                             stdin=b"voter_id,content_id,voting\n" + lines.encode())
+
+    def load(self, first=1, voting=1):
+        """Votes are in the topic when this returns."""
+        self.vote(first, VOTES, voting)
         relay = self.stack.role("relay")
         self.stack.wait_drained()
         self.assertEqual(relay.terminate(), 0)
@@ -216,8 +219,8 @@ class MorePartitions(GroupCase):
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM vote_tally WHERE votes <> 0"), 0)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM dead_record"), 0)
 
-    def test_while_events_flow_no_vote_is_lost_or_counted_twice(self):
-        """Old partitions have votes that wait, the new ones have those that take them back."""
+    def test_votes_that_wait_in_old_partitions_are_not_lost_or_counted_twice(self):
+        """The new partitions have the votes that take them back, and may be read first."""
         self.load()
         self.grow()
         self.load(voting=0)
@@ -225,6 +228,24 @@ class MorePartitions(GroupCase):
         self.check_all_taken_back()
         suite.wait_for("all partitions", lambda: self.owned(consumer) == self.more)
         print(f"\nrows in order: {self.rows_in_order()}", file=sys.stderr)
+
+    def test_a_topic_grows_under_a_relay_and_a_consumer(self):
+        """The relay is not stopped, so rows of a key may be in another order."""
+        consumer = self.start("consume")
+        relay = self.start("relay", sets={"kafka.producer.topic.metadata.refresh.interval.ms": 1000})
+        for voting in (1, 0):
+            for part in range(5):
+                self.vote(1 + part * VOTES // 5, VOTES // 5, voting)
+                if voting == 1 and part == 2:
+                    self.grow()
+        self.check_all_taken_back()
+        suite.wait_for("all partitions", lambda: self.owned(consumer) == self.more)
+        self.vote(VOTES + 1, VOTES, 1)
+        self.check(3 * VOTES)
+        used = [number for number in range(self.more)
+                if wire.end_offset(suite.kafka().bootstrap, self.stack.topic, number) > 0]
+        self.assertEqual(len(used), self.more)
+        self.assertTrue(relay.alive())
 
     def test_once_all_is_applied_the_order_is_kept(self):
         consumer = self.start("consume")
