@@ -285,10 +285,11 @@ cluster_up() {
         images_prepare
         cluster_ports
         export TALLYBOX_SECRETS=${TALLYBOX_SECRETS:-$CLUSTER/secrets}
-        cluster_save
     elif ((build)); then
         images_prepare
     fi
+    # A variable that the caller sets now replaces the earlier value.
+    cluster_save
     docker/secrets.sh "$TALLYBOX_SECRETS" "$TALLYBOX_IMAGE"
     mapfile -t services < <(cluster_services)
     ((${#services[@]})) || fail 'docker compose cannot read docker/compose.yaml (see above)'

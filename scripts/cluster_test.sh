@@ -58,7 +58,8 @@ cluster_test_exit() {
     trap - EXIT INT TERM HUP
     ((code == 0)) || {
         mkdir -p "$CLUSTER_TEST_FOLDER"
-        cluster_compose logs --no-color >"$CLUSTER_TEST_FOLDER/containers.log" 2>&1 || true
+        # An `up` that failed has told why, and there may be nothing to ask.
+        (cluster_need && cluster_compose logs --no-color) >"$CLUSTER_TEST_FOLDER/containers.log" 2>&1 || true
         say "ledgers and the logs of all containers are in ${CLUSTER_TEST_FOLDER#"$ROOT/"}"
     }
     if ((!CLUSTER_KEEP)); then (cluster_main down) || code=1; fi
@@ -101,11 +102,11 @@ cluster_test() {
     packages_need cluster_test
     rm -rf "$CLUSTER_TEST_FOLDER"
     [[ ! -f $CLUSTER/variables ]] || fail 'a cluster is up: ./dev cluster down removes it'
-    (cluster_main up)
-    cluster_need
     trap cluster_test_exit EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
+    (cluster_main up)
+    cluster_need
     if cluster_test_upgrades; then cluster_next_image; fi
     cluster_test_run "${CLUSTER_WORDS[@]}"
 }

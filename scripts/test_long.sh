@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 # The tier long of ./dev test: jobs that take minutes each, in parts that take about as long.
 
-# Part K of N runs every Nth job from the Kth. With N = 8 a part takes about ten minutes on two cores.
+# Part K of N runs every Nth job from the Kth. With N = 8 a part takes five to fifteen minutes on two
+# cores.
 LONG_JOBS=(
     sim chaos_mariadb chaos_mysql fuzz classes_mariadb classes_mysql stress_mariadb stress_mysql
     sim_asan cluster_asynchronous cluster_scale cluster_faults memory_mariadb memory_mysql
-    cluster_upgrade
+    cluster_upgrade cluster_rest
 )
 LONG_PART=1 LONG_PARTS=1
 
@@ -74,6 +75,17 @@ long_cluster_faults() {
 
 long_cluster_scale() { long_cluster scale_by_protocol measure_consumers; }
 long_cluster_upgrade() { long_cluster upgrade fail_over; }
+
+# What docker/README says of the cluster, and that nothing is left behind.
+long_cluster_rest() {
+    if [[ $(id -u) == 0 ]]; then
+        packages_need cluster_test
+        long_run /usr/bin/python3 -B tests/cluster/test_cluster.py -v
+    else
+        test_missing 'the docker cluster needs root'
+    fi
+}
+
 long_cluster_asynchronous() { long_cluster --asynchronous; }
 
 long_cluster() {

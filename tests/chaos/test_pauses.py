@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The arithmetic of pauses.py."""
+"""The arithmetic of tests/cluster/pauses.py."""
 
+import pathlib
+import sys
 import unittest
 
-import pauses
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "cluster"), str(HERE.parent / "e2e")]
+import pauses  # noqa: E402
 
 
 def progress(*seen):
@@ -15,6 +19,10 @@ def progress(*seen):
 
 
 class Pauses(unittest.TestCase):
+    """Steps that are made up."""
+
+    any_database = True
+
     def test_the_longest_time_between_two_steps_counts(self):
         made = progress((1.0, 5, "a"), (1.1, 6, "a"), (1.9, 7, "a"), (2.0, 8, "a"))
         self.assertEqual(made.pauses(1.0, 2.0), [pauses.Pause(0, 1.9 - 1.1, False)])

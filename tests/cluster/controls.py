@@ -97,6 +97,8 @@ class Controls:
     def crash(container):
         """SIGKILL to its process: the engine starts it again, which it does not after
         `docker kill`."""
+        if not container.pid:
+            raise NotThere(f"{container.name} does not run")
         os.kill(container.pid, signal.SIGKILL)
 
     @staticmethod
@@ -112,7 +114,12 @@ class Controls:
     @staticmethod
     def iptables(container, *words, expect=0):
         """Rules in the network namespace of a container."""
-        cluster.run("nsenter", "-t", container.pid, "-n", "iptables", *words, expect=expect)
+        return cluster.run("nsenter", "-t", container.pid, "-n", "iptables", *words, expect=expect)
+
+    def dropped(self, container, chain):
+        """How many packets the rules of a chain have dropped."""
+        lines = self.iptables(container, "-nvxL", chain).splitlines()[2:]
+        return sum(int(line.split()[0]) for line in lines if line.split()[2] == "DROP")
 
     # -- what the servers say
 

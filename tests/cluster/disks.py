@@ -9,6 +9,8 @@ BROKER = "kafka-3"
 SMALL_MIB = 160
 FULL_S = 180
 DATA = "/var/lib/kafka/data"
+# So that `./dev cluster down` removes what a killed run leaves.
+LABEL = ("--label", f"com.docker.compose.project={cluster.PROJECT}")
 SMALL, LARGE = f"{cluster.PROJECT}_small", f"{cluster.PROJECT}_{BROKER}"
 
 
@@ -22,10 +24,10 @@ class SmallDisk:
     def start(self):
         image = self.controls.one(BROKER).facts["Image"]
         self.stop_broker()
-        cluster.docker("volume", "create", "--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt",
+        cluster.docker("volume", "create", *LABEL, "--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt",
                        f"o=size={SMALL_MIB}m,mode=1777", SMALL)
         self.holder = cluster.docker(
-            "run", "--detach", "--user", "0", "--volume", f"{LARGE}:/large", "--volume",
+            "run", "--detach", *LABEL, "--user", "0", "--volume", f"{LARGE}:/large", "--volume",
             f"{SMALL}:/small", "--entrypoint", "sleep", image, "infinity").strip()
         self.move("/large", "/small")
         self.controls.disks[BROKER] = f"{SMALL}:{DATA}"
@@ -33,15 +35,15 @@ class SmallDisk:
 
     def end(self):
         """Onto the volume of before."""
-        self.controls.disks.pop(BROKER, None)
-        if not self.holder:
-            return
+        moved = self.controls.disks.pop(BROKER, None)
         self.stop_broker()
-        self.execute("rm", "-f", "/small/filler")
-        self.move("/small", "/large")
+        if moved:
+            self.execute("rm", "-f", "/small/filler")
+            self.move("/small", "/large")
         self.start_broker()
-        cluster.docker("rm", "--force", self.holder)
-        cluster.docker("volume", "rm", SMALL)
+        if self.holder:
+            cluster.docker("rm", "--force", self.holder)
+        cluster.docker("volume", "rm", "--force", SMALL)
         self.holder = None
 
     def execute(self, *words, expect=0):

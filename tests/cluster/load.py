@@ -91,6 +91,7 @@ class Load:
         self.seed, self.pause_s = seed, VOTERS * ARRAY_MEAN / rate
         self.contents = Contents(first_free(controls))
         self.grown = {}  # as judge.Tables.grown
+        self.limit = writers.QueueLimit()
         self.voters = [self.make_voter(f"http-{number}") for number in range(VOTERS)]
 
     def make_voter(self, name):
@@ -109,7 +110,12 @@ class Load:
     def start(self):
         self.make_remarks()
         for voter in self.voters:
+            voter.limit = self.limit
             voter.start()
+
+    def pause(self, paused):
+        """Whether the voters of the run wait."""
+        self.limit.paused = paused
 
     @property
     def votes(self):

@@ -101,20 +101,26 @@ class Test:
         for name, method in self.chosen():
             self.run_one(world, name, method)
         self.violations += [error for error in self.load.finish() if error not in self.violations]
-        load.wait_drained(self.controls, say)
-        self.controls.write_hosts(self.folder / "hosts")
-        self.watcher.end()
-        return load.give_verdict(self.controls, self.load, say)
+        try:
+            load.wait_drained(self.controls, say)
+            self.controls.write_hosts(self.folder / "hosts")
+            self.watcher.end()
+            return load.give_verdict(self.controls, self.load, say)
+        except Exception as reason:  # pylint: disable=broad-except
+            self.violations.append(f"what the cluster holds cannot be compared: {reason}")
+            return None
 
     def report(self, verdict):
         """True when all is well."""
         for violation in self.violations:
             print(f"VIOLATION: {violation}")
+        if verdict is None:
+            return False
         print(verdict.text(), end="\n" if verdict.text() else "")
         print("ledger, topic, log: " + ", ".join(
             f"{name} {count}" for name, count in sorted(verdict.facts.items())))
         good = verdict.good and not self.violations and self.passed > 0
-        print(f"cluster: votes={self.load.votes} {verdict.line()}", flush=True)
+        print(f"cluster: votes={verdict.facts['votes ok']} {verdict.line()}", flush=True)
         return good
 
 
