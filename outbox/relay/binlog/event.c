@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/binlog/event.h"
+
+#include "outbox/relay/binlog/cursor.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#define FORMAT_VERSION 4
+#define SERVER_VERSION_SIZE 50
+#define CHECKSUM_NONE 0
+#define CHECKSUM_CRC32 1
+#define FLAGS_AT 17 /* in the header */
+#define FLAG_IN_USE 0x01
+
+/* MariaDB's flags of a GTID. */
+#define GTID_STANDALONE 0x01
+#define GTID_DDL 0x20
+#define GTID_PREPARED_XA 0x40
+#define GTID_COMPLETED_XA 0x80
+
+static const struct type_name {
+    uint8_t type;
+    const char *name;
+} names[] = {
+    {BINLOG_QUERY, "Query"},
+    {BINLOG_STOP, "Stop"},
+    {BINLOG_ROTATE, "Rotate"},
+    {BINLOG_INTVAR, "Intvar"},
+    {BINLOG_RAND, "RAND"},
+    {BINLOG_USER_VAR, "User var"},
+    {BINLOG_FORMAT, "Format_desc"},
+    {BINLOG_XID, "Xid"},
+    {BINLOG_BEGIN_LOAD_QUERY, "Begin_load_query"},
+    {BINLOG_EXECUTE_LOAD_QUERY, "Execute_load_query"},
+    {BINLOG_TABLE_MAP, "Table_map"},
+    {BINLOG_WRITE_ROWS_1, "Write_rows_v1"},
+    {BINLOG_UPDATE_ROWS_1, "Update_rows_v1"},
+    {BINLOG_DELETE_ROWS_1, "Delete_rows_v1"},
+    {BINLOG_INCIDENT, "Incident"},
+    {BINLOG_HEARTBEAT, "Heartbeat"},
+    {BINLOG_IGNORABLE, "Ignorable"},
+    {BINLOG_ROWS_QUERY, "Rows_query"},
+    {BINLOG_WRITE_ROWS, "Write_rows"},
+    {BINLOG_UPDATE_ROWS, "Update_rows"},
+    {BINLOG_DELETE_ROWS, "Delete_rows"},
+    {BINLOG_GTID, "Gtid"},
+    {BINLOG_ANONYMOUS_GTID, "Anonymous_Gtid"},
+    {BINLOG_PREVIOUS_GTIDS, "Previous_gtids"},
+    {BINLOG_TRANSACTION_CONTEXT, "Transaction_context"},
+    {BINLOG_VIEW_CHANGE, "View_change"},
+    {BINLOG_XA_PREPARE, "XA_prepare"},
+    {BINLOG_PARTIAL_UPDATE_ROWS, "Update_rows_partial"},
+    {BINLOG_TRANSACTION_PAYLOAD, "Transaction_payload"},
+    {BINLOG_HEARTBEAT_2, "Heartbeat_v2"},
+    {BINLOG_GTID_TAGGED, "Gtid_tagged"},
+    {BINLOG_ANNOTATE_ROWS, "Annotate_rows"},
+    {BINLOG_CHECKPOINT, "Binlog_checkpoint"},
+    {BINLOG_MARIADB_GTID, "Gtid"},
+    {BINLOG_MARIADB_GTID_LIST, "Gtid_list"},
+    {BINLOG_START_ENCRYPTION, "Start_encryption"},
+    {BINLOG_QUERY_COMPRESSED, "Query_compressed"},
+    {BINLOG_WRITE_ROWS_COMPRESSED_1, "Write_rows_compressed_v1"},
+    {BINLOG_UPDATE_ROWS_COMPRESSED_1, "Update_rows_compressed_v1"},
+    {BINLOG_DELETE_ROWS_COMPRESSED_1, "Delete_rows_compressed_v1"},
+    {BINLOG_WRITE_ROWS_COMPRESSED, "Write_rows_compressed"},
+    {BINLOG_UPDATE_ROWS_COMPRESSED, "Update_rows_compressed"},
+    {BINLOG_DELETE_ROWS_COMPRESSED, "Delete_rows_compressed"},
+    {BINLOG_PARTIAL_ROW_DATA, "Partial_row_data"},
+};
+
+const char *binlog_type_name(unsigned type)
+{
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i].type == type)
+            return names[i].name;
+    return "unknown";
+}
+
+/* "Gtid event (33) of 65 bytes ..." */
+static enum rc fail(struct err *err, const struct binlog_event *event, const char *what)
+{
+    return err_fail(err, RC_FATAL, 0, "binlog: a %s event (%u) with a body of %zu bytes %s",
+                    binlog_type_name(event->type), event->type, event->body_len, what);
+}
+
+/* While a file is written its first event has a flag set that its checksum leaves out. */
+static uint32_t checksum_of(const struct binlog_event *event, const uint8_t *bytes, size_t len)
+{
+    uint8_t flags = bytes[FLAGS_AT];
+    uLong sum = crc32_z(0, bytes, FLAGS_AT);
+
+    if (event->type == BINLOG_FORMAT)
+        flags &= (uint8_t)~FLAG_IN_USE;
+    sum = crc32_z(sum, &flags, 1);
+    return (uint32_t)crc32_z(sum, bytes + FLAGS_AT + 1, len - FLAGS_AT - 1);
+}
+
+static enum rc check_checksum(const struct binlog_event *event, const uint8_t *bytes, size_t len,
+                              struct err *err)
+{
+    struct cursor last = cursor_of(bytes + len - BINLOG_CHECKSUM_SIZE, BINLOG_CHECKSUM_SIZE);
+    uint32_t stored = cursor_u32(&last);
+    uint32_t computed = checksum_of(event, bytes, len - BINLOG_CHECKSUM_SIZE);
+
+    if (stored == computed)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "binlog: a %s event (%u) ending at %" PRIu32 " has the checksum %08" PRIx32
+                    ", its bytes have %08" PRIx32,
+                    binlog_type_name(event->type), event->type, event->next_pos, stored, computed);
+}
+
+/* A format description event ends with the algorithm and room for a checksum, whatever the
+ * algorithm is. */
+static bool is_verified(const struct binlog_event *event, const struct binlog_format *format)
+{
+    if (event->type != BINLOG_FORMAT)
+        return format && format->checksum;
+    return event->body_len > 0 && event->body[event->body_len - 1] == CHECKSUM_CRC32;
+}
+
+enum rc binlog_event_parse(struct binlog_event *event, const void *bytes, size_t len,
+                           const struct binlog_format *format, struct err *err)
+{
+    struct cursor cursor = cursor_of(bytes, len);
+    uint32_t size;
+
+    memset(event, 0, sizeof(*event));
+    event->time_s = cursor_u32(&cursor);
+    event->type = cursor_u8(&cursor);
+    event->server_id = cursor_u32(&cursor);
+    size = cursor_u32(&cursor);
+    event->next_pos = cursor_u32(&cursor);
+    event->flags = cursor_u16(&cursor);
+    if (cursor.bad)
+        return err_fail(err, RC_FATAL, 0,
+                        "binlog: %zu bytes are too few for the header of an event", len);
+    if (size != len)
+        return err_fail(err, RC_FATAL, 0,
+                        "binlog: a %s event (%u) says that it has %" PRIu32 " bytes, and %zu came",
+                        binlog_type_name(event->type), event->type, size, len);
+    event->body = cursor.at;
+    event->body_len = cursor_left(&cursor);
+    if (event->type == BINLOG_FORMAT || (format && format->checksum)) {
+        if (event->body_len < BINLOG_CHECKSUM_SIZE)
+            return fail(err, event, "has no room for its checksum");
+        event->body_len -= BINLOG_CHECKSUM_SIZE;
+    }
+    return is_verified(event, format) ? check_checksum(event, bytes, len, err) : RC_OK;
+}
+
+enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_event *event,
+                            struct err *err)
+{
+    struct cursor cursor = cursor_of(event->body, event->body_len);
+    unsigned version = cursor_u16(&cursor);
+    const uint8_t *server = cursor_take(&cursor, SERVER_VERSION_SIZE);
+    unsigned header;
+    uint8_t algorithm;
+    size_t lengths;
+
+    memset(format, 0, sizeof(*format));
+    cursor_u32(&cursor); /* when the file was made */
+    header = cursor_u8(&cursor);
+    if (cursor.bad || cursor_left(&cursor) < 1)
+        return fail(err, event, "is cut off");
+    if (version != FORMAT_VERSION || header != BINLOG_HEADER_SIZE)
+        return err_fail(
+            err, RC_FATAL, 0,
+            "binlog: the format has version %u and headers of %u bytes; known are 4 and "
+            "19",
+            version, header);
+    memcpy(format->server, server, SERVER_VERSION_SIZE);
+    lengths = cursor_left(&cursor) - 1;
+    algorithm = cursor.at[lengths];
+    if (algorithm != CHECKSUM_NONE && algorithm != CHECKSUM_CRC32)
+        return err_fail(err, RC_FATAL, 0, "binlog: the checksum algorithm %u is not known",
+                        algorithm);
+    for (size_t i = 0; i < lengths && i + 1 < BINLOG_TYPES_MAX; i++)
+        format->post_header[i + 1] = cursor.at[i];
+    format->checksum = algorithm == CHECKSUM_CRC32;
+    format->known = true;
+    return RC_OK;
+}
+
+enum rc binlog_rotate_parse(struct binlog_rotate *rotate, const struct binlog_event *event,
+                            struct err *err)
+{
+    struct cursor cursor = cursor_of(event->body, event->body_len);
+
+    rotate->pos = cursor_u64(&cursor);
+    rotate->name_len = cursor_left(&cursor);
+    rotate->name = (const char *)cursor.at;
+    if (cursor.bad || rotate->name_len == 0)
+        return fail(err, event, "names no file");
+    return RC_OK;
+}
+
+enum rc binlog_query_parse(struct binlog_query *query, const struct binlog_event *event,
+                           struct err *err)
+{
+    struct cursor cursor = cursor_of(event->body, event->body_len);
+    size_t schema_len;
+    size_t variables_len;
+
+    memset(query, 0, sizeof(*query));
+    cursor_u32(&cursor); /* connection */
+    cursor_u32(&cursor); /* seconds that it took */
+    schema_len = cursor_u8(&cursor);
+    query->error = cursor_u16(&cursor);
+    variables_len = cursor_u16(&cursor);
+    cursor_take(&cursor, variables_len);
+    query->schema = (const char *)cursor_take(&cursor, schema_len);
+    query->schema_len = schema_len;
+    cursor_u8(&cursor); /* ends the schema */
+    if (cursor.bad)
+        return fail(err, event, "is cut off");
+    query->text = (const char *)cursor.at;
+    query->text_len = cursor_left(&cursor);
+    return RC_OK;
+}
+
+bool binlog_query_is(const struct binlog_query *query, const char *word)
+{
+    return query->text_len == strlen(word) && strncasecmp(query->text, word, query->text_len) == 0;
+}
+
+static void take_mariadb_gtid(struct binlog_gtid *gtid, const struct binlog_event *event,
+                              struct cursor *cursor)
+{
+    uint8_t flags;
+
+    gtid->mariadb = true;
+    gtid->server_id = event->server_id;
+    gtid->sequence = cursor_u64(cursor);
+    gtid->domain = cursor_u32(cursor);
+    flags = cursor_u8(cursor);
+    gtid->standalone = (flags & GTID_STANDALONE) != 0;
+    gtid->ddl = (flags & GTID_DDL) != 0;
+    gtid->prepared_xa = (flags & GTID_PREPARED_XA) != 0;
+    gtid->completed_xa = (flags & GTID_COMPLETED_XA) != 0;
+}
+
+static void take_mysql_gtid(struct binlog_gtid *gtid, struct cursor *cursor)
+{
+    const uint8_t *uuid;
+
+    cursor_u8(cursor); /* whether the transaction may hold statements */
+    uuid = cursor_take(cursor, sizeof(gtid->uuid));
+    if (uuid)
+        memcpy(gtid->uuid, uuid, sizeof(gtid->uuid));
+    gtid->sequence = cursor_u64(cursor);
+}
+
+enum rc binlog_gtid_parse(struct binlog_gtid *gtid, const struct binlog_event *event,
+                          struct err *err)
+{
+    struct cursor cursor = cursor_of(event->body, event->body_len);
+
+    memset(gtid, 0, sizeof(*gtid));
+    switch (event->type) {
+    case BINLOG_MARIADB_GTID:
+        take_mariadb_gtid(gtid, event, &cursor);
+        break;
+    case BINLOG_ANONYMOUS_GTID:
+        gtid->anonymous = true;
+        take_mysql_gtid(gtid, &cursor);
+        break;
+    case BINLOG_GTID:
+        take_mysql_gtid(gtid, &cursor);
+        break;
+    default:
+        return fail(err, event, "is no GTID that this program can read");
+    }
+    if (cursor.bad)
+        return fail(err, event, "is cut off");
+    if (!gtid->anonymous && gtid->sequence == 0)
+        return fail(err, event, "has no number");
+    return RC_OK;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* Events of the binary log: a file of a server behind its first four bytes. The table maps and rows
+ * of all tables are read. Whatever the bytes are, nothing is read outside of them, and what cannot
+ * be read is named. */
+#include "outbox/relay/binlog/event.h"
+#include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/rows.h"
+#include "outbox/relay/binlog/table_map.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS_MAX 200
+
+static struct binlog_format format;
+static struct binlog_table table;
+static struct binlog_column columns[COLUMNS_MAX];
+static struct binlog_value values[COLUMNS_MAX];
+static bool has_table;
+
+static struct buf expanded = {.size_max = 1 << 20};
+
+/* The end of what may be read. */
+static const uint8_t *event_start;
+static const uint8_t *event_end;
+
+static bool is_inside(const void *bytes, size_t len)
+{
+    const uint8_t *at = bytes;
+
+    return len == 0 || (at >= event_start && at <= event_end && len <= (size_t)(event_end - at));
+}
+
+static bool is_good(enum rc rc, const struct err *err)
+{
+    if (rc == RC_OK)
+        return true;
+    fuzz_must(rc == RC_FATAL, "what cannot be read is fatal");
+    fuzz_must_be_sentence(err->text);
+    return false;
+}
+
+static void check_value(const struct binlog_value *value)
+{
+    switch (value->kind) {
+    case VALUE_BYTES:
+        fuzz_must(is_inside(value->bytes, value->len), "bytes are those of the event");
+        break;
+    case VALUE_DECIMAL:
+    case VALUE_DATE:
+    case VALUE_DATETIME:
+    case VALUE_TIME:
+        fuzz_must(value->len < sizeof(value->text), "a text fits");
+        fuzz_must(strlen(value->text) == value->len, "a text has its length");
+        break;
+    case VALUE_NULL:
+    case VALUE_ABSENT:
+    case VALUE_SIGNED:
+    case VALUE_UNSIGNED:
+    case VALUE_FLOAT:
+    case VALUE_DOUBLE:
+    case VALUE_INDEX:
+    case VALUE_TIMESTAMP:
+        break;
+    }
+}
+
+static bool take_rows(const struct binlog_event *event)
+{
+    struct binlog_rows rows;
+    struct err err = {0};
+    bool found = true;
+    uint64_t count = 0;
+
+    if (!is_good(binlog_rows_begin(&rows, &table, columns, NULL, event, &format, &err), &err))
+        return false;
+    for (; found; count++) {
+        if (!is_good(binlog_rows_next(&rows, values, &found, &err), &err))
+            return false;
+        fuzz_must(count <= event->body_len, "a row takes at least a byte");
+        for (size_t i = 0; found && i < table.column_count; i++)
+            check_value(&values[i]);
+    }
+    return true;
+}
+
+static bool take_table(const struct binlog_event *event)
+{
+    struct err err = {0};
+
+    has_table =
+        is_good(binlog_table_parse(&table, columns, COLUMNS_MAX, event, &format, &err), &err);
+    if (!has_table)
+        return false;
+    fuzz_must(is_inside(table.name, table.name_len), "a name is that of the event");
+    for (size_t i = 0; table.names && i < table.column_count; i++)
+        fuzz_must(is_inside(columns[i].name, columns[i].name_len), "a name is that of the event");
+    return true;
+}
+
+static bool take_body(const struct binlog_event *event)
+{
+    struct binlog_rotate rotate;
+    struct binlog_query query;
+    struct binlog_gtid gtid;
+    struct err err = {0};
+
+    switch (event->type) {
+    case BINLOG_FORMAT:
+        return is_good(binlog_format_parse(&format, event, &err), &err);
+    case BINLOG_ROTATE:
+        return is_good(binlog_rotate_parse(&rotate, event, &err), &err) &&
+               is_inside(rotate.name, rotate.name_len);
+    case BINLOG_QUERY:
+        if (!is_good(binlog_query_parse(&query, event, &err), &err))
+            return false;
+        fuzz_must(is_inside(query.text, query.text_len), "a text is that of the event");
+        return true;
+    case BINLOG_GTID:
+    case BINLOG_ANONYMOUS_GTID:
+    case BINLOG_MARIADB_GTID:
+        return is_good(binlog_gtid_parse(&gtid, event, &err), &err);
+    case BINLOG_TABLE_MAP:
+        return take_table(event);
+    default:
+        return !has_table || event->type < BINLOG_WRITE_ROWS_1 || take_rows(event);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* Of the size that it needs, so that a read past the end is seen. */
+    uint8_t *bytes = size ? malloc(size) : NULL;
+
+    memset(&format, 0, sizeof(format));
+    has_table = false;
+    if (bytes)
+        memcpy(bytes, data, size);
+    for (size_t at = 0; bytes && at < size;) {
+        struct cursor length = cursor_of(bytes + at, size - at);
+        struct binlog_event event;
+        struct err err = {0};
+        uint32_t len;
+
+        cursor_take(&length, 9);
+        len = cursor_u32(&length);
+        if (length.bad || len > size - at)
+            len = (uint32_t)(size - at);
+        event_start = bytes + at;
+        event_end = event_start + len;
+        if (!is_good(binlog_event_parse(&event, bytes + at, len, &format, &err), &err))
+            break;
+        fuzz_must(is_inside(event.body, event.body_len), "the body is in the event");
+        fuzz_must(binlog_type_name(event.type) != NULL, "a type has a name");
+        if (!is_good(binlog_expand(&event, &expanded, &format, &err), &err))
+            break;
+        if (event.body == (const uint8_t *)expanded.data) {
+            event_start = event.body;
+            event_end = event.body + event.body_len;
+        }
+        if (!take_body(&event))
+            break;
+        at += len;
+    }
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads a file of a server's binary log with the parser of the relay, for the end-to-end tests of
+ * it: tallybox-binlog FILE SCHEMA.TABLE [UNSIGNED]
+ *
+ * Prints one JSON line for each row of the table, and one at the end with the number of events of
+ * each type. UNSIGNED has a 1 for each unsigned column and a 0 for others, where the log does not
+ * tell. Exit code 1 with the reason when something cannot be read. */
+#include "common/buf.h"
+#include "common/text.h"
+#include "outbox/relay/binlog/event.h"
+#include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/rows.h"
+#include "outbox/relay/binlog/table_map.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC_SIZE 4
+
+static struct binlog_format format;
+static struct binlog_table table;
+static struct binlog_column columns[BINLOG_COLUMNS_MAX];
+static struct binlog_value values[BINLOG_COLUMNS_MAX];
+static bool unsigned_columns[BINLOG_COLUMNS_MAX];
+static bool has_unsigned;
+static bool is_ours;
+static uint64_t events[BINLOG_TYPES_MAX];
+static uint64_t gtids;
+static const char *wanted;
+static struct buf expanded;
+
+static void check(enum rc rc, const struct err *err)
+{
+    if (rc == RC_OK)
+        return;
+    fprintf(stderr, "tallybox-binlog: %s\n", err->text);
+    exit(1);
+}
+
+static void put_value(struct buf *out, const struct binlog_value *value)
+{
+    switch (value->kind) {
+    case VALUE_NULL:
+        buf_text_put(out, "null");
+        break;
+    case VALUE_ABSENT:
+        buf_text_put(out, "\"absent\"");
+        break;
+    case VALUE_SIGNED:
+    case VALUE_INDEX:
+    case VALUE_TIMESTAMP:
+        buf_print(out, "\"%" PRId64 "\"", value->number);
+        break;
+    case VALUE_UNSIGNED:
+        buf_print(out, "\"%" PRIu64 "\"", (uint64_t)value->number);
+        break;
+    case VALUE_FLOAT:
+        buf_print(out, "\"%.9g\"", value->real);
+        break;
+    case VALUE_DOUBLE:
+        buf_print(out, "\"%.17g\"", value->real);
+        break;
+    case VALUE_BYTES:
+        buf_char(out, '"');
+        buf_hex(out, value->bytes, value->len);
+        buf_char(out, '"');
+        break;
+    case VALUE_DECIMAL:
+    case VALUE_DATE:
+    case VALUE_DATETIME:
+    case VALUE_TIME:
+        buf_print(out, "\"%.*s\"", (int)value->len, value->text);
+        break;
+    }
+}
+
+static void print_rows(const struct binlog_event *event)
+{
+    struct binlog_rows rows;
+    struct buf out = {0};
+    struct err err = {0};
+    bool found = true;
+
+    check(binlog_rows_begin(&rows, &table, columns, has_unsigned ? unsigned_columns : NULL, event,
+                            &format, &err),
+          &err);
+    while (found) {
+        check(binlog_rows_next(&rows, values, &found, &err), &err);
+        if (!found)
+            break;
+        buf_reset(&out);
+        for (size_t i = 0; i < table.column_count; i++) {
+            buf_char(&out, i ? ',' : '[');
+            put_value(&out, &values[i]);
+        }
+        printf("%s]\n", buf_text(&out));
+    }
+    buf_done(&out);
+}
+
+static void take_table(const struct binlog_event *event)
+{
+    char name[256];
+    struct err err = {0};
+
+    check(binlog_table_parse(&table, columns, BINLOG_COLUMNS_MAX, event, &format, &err), &err);
+    snprintf(name, sizeof(name), "%.*s.%.*s", (int)table.schema_len, table.schema,
+             (int)table.name_len, table.name);
+    is_ours = strcmp(name, wanted) == 0;
+}
+
+static void take_event(const uint8_t *bytes, size_t len)
+{
+    struct binlog_event event;
+    struct binlog_rotate rotate;
+    struct binlog_query query;
+    struct binlog_gtid gtid;
+    struct err err = {0};
+
+    check(binlog_event_parse(&event, bytes, len, &format, &err), &err);
+    events[event.type]++;
+    check(binlog_expand(&event, &expanded, &format, &err), &err);
+    switch (event.type) {
+    case BINLOG_FORMAT:
+        check(binlog_format_parse(&format, &event, &err), &err);
+        break;
+    case BINLOG_ROTATE:
+        check(binlog_rotate_parse(&rotate, &event, &err), &err);
+        break;
+    case BINLOG_QUERY:
+        check(binlog_query_parse(&query, &event, &err), &err);
+        break;
+    case BINLOG_GTID:
+    case BINLOG_ANONYMOUS_GTID:
+    case BINLOG_MARIADB_GTID:
+        check(binlog_gtid_parse(&gtid, &event, &err), &err);
+        gtids++;
+        break;
+    case BINLOG_TABLE_MAP:
+        take_table(&event);
+        break;
+    case BINLOG_WRITE_ROWS_1:
+    case BINLOG_WRITE_ROWS:
+        if (is_ours)
+            print_rows(&event);
+        break;
+    default:
+        break;
+    }
+}
+
+static void print_counts(void)
+{
+    struct buf out = {0};
+
+    buf_text_put(&out, "{\"server\":");
+    json_text_put(&out, format.server);
+    buf_print(&out, ",\"signs\":%s,\"names\":%s,\"gtids\":%" PRIu64 ",\"events\":{",
+              table.signs ? "true" : "false", table.names ? "true" : "false", gtids);
+    for (unsigned type = 0, count = 0; type < BINLOG_TYPES_MAX; type++)
+        if (events[type])
+            buf_print(&out, "%s\"%u\":%" PRIu64, count++ ? "," : "", type, events[type]);
+    printf("%s}}\n", buf_text(&out));
+    buf_done(&out);
+}
+
+/* The whole file; it is small. */
+static uint8_t *read_file(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes;
+    long size;
+
+    if (!file || fseek(file, 0, SEEK_END) != 0 || (size = ftell(file)) < MAGIC_SIZE) {
+        fprintf(stderr, "tallybox-binlog: %s cannot be read\n", path);
+        exit(1);
+    }
+    rewind(file);
+    bytes = malloc((size_t)size);
+    *len = bytes ? fread(bytes, 1, (size_t)size, file) : 0;
+    fclose(file);
+    return bytes;
+}
+
+int main(int argc, char **argv)
+{
+    size_t len = 0;
+    uint8_t *bytes;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: tallybox-binlog FILE SCHEMA.TABLE [UNSIGNED]\n");
+        return 2;
+    }
+    wanted = argv[2];
+    for (size_t i = 0; argc > 3 && argv[3][i] && i < BINLOG_COLUMNS_MAX; i++) {
+        has_unsigned = true;
+        unsigned_columns[i] = argv[3][i] == '1';
+    }
+    bytes = read_file(argv[1], &len);
+    for (size_t at = MAGIC_SIZE; at + BINLOG_HEADER_SIZE <= len;) {
+        struct cursor size = cursor_of(bytes + at + 9, 4);
+        uint32_t next = cursor_u32(&size);
+
+        /* The event that the server writes at this moment may not be whole. */
+        if (next < BINLOG_HEADER_SIZE || next > len - at)
+            break;
+        take_event(bytes + at, next);
+        at += next;
+    }
+    print_counts();
+    buf_done(&expanded);
+    free(bytes);
+    return 0;
+}
