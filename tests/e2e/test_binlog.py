@@ -209,6 +209,32 @@ class Types(suite.Case):
             self.assertGreater(sum(facts["events"].get(kind, 0) for kind in ("166", "169")), 0, facts)
             self.check(rows)
 
+    if suite.DATABASE == "mysql":
+        def test_compressed_transactions_have_the_same_rows(self):
+            self.cursor.execute("SET binlog_transaction_compression = ON")
+            self.set_metadata("FULL")
+            self.fill()
+            rows, facts = self.read()
+            self.assertGreater(facts["events"].get("40", 0), 0, facts)
+            self.check(rows)
+
+        def test_a_large_transaction_is_read_with_little_memory(self):
+            """256 MB that are compressed to a few."""
+            self.cursor.execute("SET binlog_transaction_compression = ON")
+            self.cursor.execute("CREATE TABLE types (id INT PRIMARY KEY, payload LONGBLOB)")
+            self.begin_file()
+            self.cursor.execute("BEGIN")
+            for number_of_row in range(256):
+                self.cursor.execute("INSERT INTO types VALUES (%s, REPEAT('x', 1000000))",
+                                    [number_of_row])
+            self.cursor.execute("COMMIT")
+            words = ["bash", "-c", "ulimit -v 60000; exec \"$@\" | cut -c 1-20", "words", PROGRAM,
+                     self.file(), f"{self.stack.name}.types"]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.stderr, "")
+            self.assertEqual([line.split(",")[0] for line in done.stdout.splitlines()[:-1]],
+                             [f'["{number_of_row}"' for number_of_row in range(256)])
+
     def test_a_damaged_file_is_refused_by_its_checksum(self):
         self.cursor.execute("CREATE TABLE types (id INT PRIMARY KEY, payload VARCHAR(200))")
         self.begin_file()

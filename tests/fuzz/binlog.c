@@ -4,6 +4,7 @@
  * be read is named. */
 #include "outbox/relay/binlog/event.h"
 #include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/payload.h"
 #include "outbox/relay/binlog/rows.h"
 #include "outbox/relay/binlog/table_map.h"
 #include "tests/fuzz/fuzz.h"
@@ -20,6 +21,7 @@ static struct binlog_value values[COLUMNS_MAX];
 static bool has_table;
 
 static struct buf expanded = {.size_max = 1 << 20};
+static uint8_t kept[1 << 16];
 
 /* The end of what may be read. */
 static const uint8_t *event_start;
@@ -128,6 +130,60 @@ static bool take_body(const struct binlog_event *event)
     }
 }
 
+/* One that has no other events in it. */
+static bool take_plain(struct binlog_event *event)
+{
+    struct err err = {0};
+
+    fuzz_must(is_inside(event->body, event->body_len), "the body is in the event");
+    fuzz_must(binlog_type_name(event->type) != NULL, "a type has a name");
+    if (!is_good(binlog_expand(event, &expanded, &format, &err), &err))
+        return false;
+    if (event->body == (const uint8_t *)expanded.data) {
+        event_start = event->body;
+        event_end = event->body + event->body_len;
+    }
+    return take_body(event);
+}
+
+/* Those that are in one event. */
+static bool take_payload(const struct binlog_event *outer)
+{
+    struct binlog_payload payload;
+    struct binlog_event event;
+    struct err err = {0};
+    bool found = false;
+    bool good;
+    int left = 100; /* a small input may expand to very many */
+
+    binlog_payload_init(&payload, 1 << 20);
+    good = is_good(binlog_payload_begin(&payload, outer, &err), &err);
+    while (good && left-- > 0) {
+        good = is_good(binlog_payload_next(&payload, &event, &found, &err), &err);
+        if (!good || !found)
+            break;
+        event_start = (const uint8_t *)payload.event.data;
+        event_end = event_start + payload.event.len;
+        /* A table borrows from its event, which the next one takes the place of. */
+        if (event.type == BINLOG_TABLE_MAP && event.body_len <= sizeof(kept)) {
+            memcpy(kept, event.body, event.body_len);
+            event.body = event_start = kept;
+            event_end = kept + event.body_len;
+        } else if (event.type == BINLOG_TABLE_MAP) {
+            break;
+        }
+        good = event.type != BINLOG_TRANSACTION_PAYLOAD && take_plain(&event);
+    }
+    has_table = false; /* its event is gone */
+    binlog_payload_done(&payload);
+    return good;
+}
+
+static bool take_event(struct binlog_event *event)
+{
+    return event->type == BINLOG_TRANSACTION_PAYLOAD ? take_payload(event) : take_plain(event);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* Of the size that it needs, so that a read past the end is seen. */
@@ -151,15 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         event_end = event_start + len;
         if (!is_good(binlog_event_parse(&event, bytes + at, len, &format, &err), &err))
             break;
-        fuzz_must(is_inside(event.body, event.body_len), "the body is in the event");
-        fuzz_must(binlog_type_name(event.type) != NULL, "a type has a name");
-        if (!is_good(binlog_expand(&event, &expanded, &format, &err), &err))
-            break;
-        if (event.body == (const uint8_t *)expanded.data) {
-            event_start = event.body;
-            event_end = event.body + event.body_len;
-        }
-        if (!take_body(&event))
+        if (!take_event(&event))
             break;
         at += len;
     }

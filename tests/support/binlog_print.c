@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "outbox/relay/binlog/event.h"
 #include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/payload.h"
 #include "outbox/relay/binlog/rows.h"
 #include "outbox/relay/binlog/table_map.h"
 
@@ -30,6 +31,7 @@ static uint64_t events[BINLOG_TYPES_MAX];
 static uint64_t gtids;
 static const char *wanted;
 static struct buf expanded;
+static struct binlog_payload payload;
 
 static void check(enum rc rc, const struct err *err)
 {
@@ -111,43 +113,78 @@ static void take_table(const struct binlog_event *event)
     is_ours = strcmp(name, wanted) == 0;
 }
 
-static void take_event(const uint8_t *bytes, size_t len)
+/* Any event but one that has others in it. */
+static void take_plain(struct binlog_event *event)
 {
-    struct binlog_event event;
     struct binlog_rotate rotate;
     struct binlog_query query;
     struct binlog_gtid gtid;
     struct err err = {0};
 
-    check(binlog_event_parse(&event, bytes, len, &format, &err), &err);
-    events[event.type]++;
-    check(binlog_expand(&event, &expanded, &format, &err), &err);
-    switch (event.type) {
+    events[event->type]++;
+    check(binlog_expand(event, &expanded, &format, &err), &err);
+    switch (event->type) {
     case BINLOG_FORMAT:
-        check(binlog_format_parse(&format, &event, &err), &err);
+        check(binlog_format_parse(&format, event, &err), &err);
         break;
     case BINLOG_ROTATE:
-        check(binlog_rotate_parse(&rotate, &event, &err), &err);
+        check(binlog_rotate_parse(&rotate, event, &err), &err);
         break;
     case BINLOG_QUERY:
-        check(binlog_query_parse(&query, &event, &err), &err);
+        check(binlog_query_parse(&query, event, &err), &err);
         break;
     case BINLOG_GTID:
     case BINLOG_ANONYMOUS_GTID:
     case BINLOG_MARIADB_GTID:
-        check(binlog_gtid_parse(&gtid, &event, &err), &err);
+        check(binlog_gtid_parse(&gtid, event, &err), &err);
         gtids++;
         break;
     case BINLOG_TABLE_MAP:
-        take_table(&event);
+        take_table(event);
         break;
     case BINLOG_WRITE_ROWS_1:
     case BINLOG_WRITE_ROWS:
         if (is_ours)
-            print_rows(&event);
+            print_rows(event);
         break;
     default:
         break;
+    }
+}
+
+/* A table map borrows from an event that is gone when the next one was taken. */
+static uint8_t *kept;
+
+static void take_inner(struct binlog_event *event)
+{
+    if (event->type == BINLOG_TABLE_MAP) {
+        kept = realloc(kept, event->body_len);
+        if (!kept)
+            exit(1);
+        memcpy(kept, event->body, event->body_len);
+        event->body = kept;
+    }
+    take_plain(event);
+}
+
+static void take_event(const uint8_t *bytes, size_t len)
+{
+    struct binlog_event event;
+    struct binlog_event inner;
+    struct err err = {0};
+    bool found = true;
+
+    check(binlog_event_parse(&event, bytes, len, &format, &err), &err);
+    if (event.type != BINLOG_TRANSACTION_PAYLOAD) {
+        take_plain(&event);
+        return;
+    }
+    events[event.type]++;
+    check(binlog_payload_begin(&payload, &event, &err), &err);
+    while (found) {
+        check(binlog_payload_next(&payload, &inner, &found, &err), &err);
+        if (found)
+            take_inner(&inner);
     }
 }
 
@@ -211,6 +248,8 @@ int main(int argc, char **argv)
     }
     print_counts();
     buf_done(&expanded);
+    binlog_payload_done(&payload);
+    free(kept);
     free(bytes);
     return 0;
 }
