@@ -4,6 +4,7 @@ as the server itself reads it from the table."""
 
 import json
 import pathlib
+import random
 import struct
 import subprocess
 import sys
@@ -106,6 +107,29 @@ COLUMNS = [
     ("LONGBLOB", ["UNHEX('00')", "''", "'b'", "REPEAT('y', 70000)"], as_hex, lower, same),
 ]
 NAMES = [f"c{number}" for number in range(len(COLUMNS))]
+
+
+# What has broken parsers before, and what SQL has and JSON has not.
+DOCUMENTS = [
+    "'{}'", "'[]'", "'null'", "'true'", "'[null, true, false]'", "'\"\"'", "'{\"\": \"\"}'",
+    "'[0, 1, -1, 32767, -32768, 32768, 65535, 65536, 2147483647, -2147483648, 2147483648, 4294967295, "
+    "4294967296, 9223372036854775807, -9223372036854775808, 9223372036854775808, "
+    "18446744073709551615]'",
+    "'[0.0, -0.0, 1.0, 0.1, -2.5, 1e15, 1e16, 123456789012345.6, 1234567890123456.7, 1e-14, 1e-15, "
+    "1.7976931348623157e308, 5e-324, 2.2250738585072014e-308, 0.30000000000000004, 1e100, 12e-20]'",
+    "'{\"bb\": 1, \"a\": 2, \"ccc\": 3, \"A\": 4, \"ab\": [{\"x\": []}, {\"y\": {}}]}'",
+    "JSON_ARRAY('a\"b\\\\c/d', '\b\n\r\t', CHAR(12), CHAR(1), CHAR(31), CHAR(127), 'äöü€', '😀')",
+    "JSON_ARRAY(REPEAT('x', 127), REPEAT('x', 128), REPEAT('y', 16384))",
+    "JSON_OBJECT(REPEAT('k', 300), REPEAT('€', 30000))",
+    "JSON_ARRAY(REPEAT('z', 70000), 70000, -70000, 5, 4294967296, NULL, TRUE, 1.5, JSON_OBJECT('a', 1))",
+    "JSON_ARRAY(CAST('1.50' AS DECIMAL(10,2)), CAST('-0.001' AS DECIMAL(10,3)), "
+    "CAST('12345678901234567890.123456789' AS DECIMAL(65,30)))",
+    "JSON_ARRAY(CAST('2026-11-27' AS DATE), CAST('2026-11-27 04:05:06.789' AS DATETIME(3)), "
+    "CAST('-838:59:59' AS TIME), CAST('12:34:56.789012' AS TIME(6)), CAST('-00:00:00.5' AS TIME(1)), "
+    "TIMESTAMP('1000-01-01'))",
+    "JSON_ARRAY(CAST('abc' AS BINARY), x'00ff', b'101', ST_AsBinary(POINT(1, 2)))",
+    "CAST(CONCAT(REPEAT('[', 99), '1', REPEAT(']', 99)) AS JSON)",
+]
 
 
 class Types(suite.Case):
@@ -217,6 +241,41 @@ class Types(suite.Case):
             rows, facts = self.read()
             self.assertGreater(facts["events"].get("40", 0), 0, facts)
             self.check(rows)
+
+        def read_documents(self, documents):
+            self.cursor.execute("CREATE TABLE types (id INT AUTO_INCREMENT PRIMARY KEY, doc JSON)")
+            self.begin_file()
+            for document in documents:
+                self.cursor.execute(f"INSERT INTO types (doc) VALUES ({document})")
+            rows, _ = self.read()
+            self.cursor.execute("SELECT CAST(doc AS CHAR) FROM types ORDER BY id")
+            for document, row, expect in zip(documents, rows, self.cursor.fetchall(), strict=True):
+                with self.subTest(document=document[:200]):
+                    self.assertEqual(row[1], expect[0])
+
+        def test_documents_are_the_text_of_the_server(self):
+            self.read_documents(DOCUMENTS)
+
+        def test_documents_made_by_chance_are_the_text_of_the_server(self):
+            rng = random.Random(20261127)
+
+            def make(depth):
+                kind = rng.randrange(9 if depth < 5 else 7)
+                if kind == 0:
+                    return rng.choice([None, True, False])
+                if kind < 3:
+                    return rng.randrange(-2 ** rng.randrange(1, 64), 2 ** rng.randrange(1, 65))
+                if kind < 5:
+                    return struct.unpack("d", struct.pack("Q", rng.randrange(2 ** 62)))[0]
+                if kind < 7:
+                    return "".join(chr(rng.choice((32, 34, 92, 97, 228, 8364, 128512)) + rng.randrange(3))
+                                   for _ in range(rng.randrange(20)))
+                if kind == 7:
+                    return [make(depth + 1) for _ in range(rng.randrange(6))]
+                return {str(rng.randrange(10 ** rng.randrange(1, 9))): make(depth + 1)
+                        for _ in range(rng.randrange(6))}
+            self.read_documents([self.connection.escape(json.dumps(make(0), ensure_ascii=False))
+                                 for _ in range(300)])
 
         def test_a_large_transaction_is_read_with_little_memory(self):
             """256 MB that are compressed to a few."""

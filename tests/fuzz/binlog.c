@@ -4,6 +4,7 @@
  * be read is named. */
 #include "outbox/relay/binlog/event.h"
 #include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/jsonb.h"
 #include "outbox/relay/binlog/payload.h"
 #include "outbox/relay/binlog/rows.h"
 #include "outbox/relay/binlog/table_map.h"
@@ -21,6 +22,7 @@ static struct binlog_value values[COLUMNS_MAX];
 static bool has_table;
 
 static struct buf expanded = {.size_max = 1 << 20};
+static struct buf json = {.size_max = 1 << 16};
 static uint8_t kept[1 << 16];
 
 /* The end of what may be read. */
@@ -81,8 +83,13 @@ static bool take_rows(const struct binlog_event *event)
         if (!is_good(binlog_rows_next(&rows, values, &found, &err), &err))
             return false;
         fuzz_must(count <= event->body_len, "a row takes at least a byte");
-        for (size_t i = 0; found && i < table.column_count; i++)
+        for (size_t i = 0; found && i < table.column_count; i++) {
             check_value(&values[i]);
+            if (columns[i].type == COLUMN_JSON && values[i].kind == VALUE_BYTES) {
+                buf_reset(&json);
+                jsonb_put(&json, values[i].bytes, values[i].len);
+            }
+        }
     }
     return true;
 }

@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "outbox/relay/binlog/event.h"
 #include "outbox/relay/binlog/expand.h"
+#include "outbox/relay/binlog/jsonb.h"
 #include "outbox/relay/binlog/payload.h"
 #include "outbox/relay/binlog/rows.h"
 #include "outbox/relay/binlog/table_map.h"
@@ -78,6 +79,18 @@ static void put_value(struct buf *out, const struct binlog_value *value)
     }
 }
 
+static void put_json(struct buf *out, const struct binlog_value *value)
+{
+    struct buf text = {0};
+
+    if (!jsonb_put(&text, value->bytes, value->len)) {
+        fprintf(stderr, "tallybox-binlog: a document cannot be read\n");
+        exit(1);
+    }
+    json_text_put(out, buf_text(&text));
+    buf_done(&text);
+}
+
 static void print_rows(const struct binlog_event *event)
 {
     struct binlog_rows rows;
@@ -95,7 +108,10 @@ static void print_rows(const struct binlog_event *event)
         buf_reset(&out);
         for (size_t i = 0; i < table.column_count; i++) {
             buf_char(&out, i ? ',' : '[');
-            put_value(&out, &values[i]);
+            if (columns[i].type == COLUMN_JSON && values[i].kind == VALUE_BYTES)
+                put_json(&out, &values[i]);
+            else
+                put_value(&out, &values[i]);
         }
         printf("%s]\n", buf_text(&out));
     }
