@@ -8,6 +8,7 @@ import random
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -241,6 +242,20 @@ class Types(suite.Case):
             rows, facts = self.read()
             self.assertGreater(facts["events"].get("40", 0), 0, facts)
             self.check(rows)
+
+        def test_tagged_gtids_are_those_of_the_server(self):
+            self.cursor.execute("CREATE TABLE types (id INT AUTO_INCREMENT PRIMARY KEY)")
+            self.begin_file()
+            uuid = self.stack.sql("SELECT REPLACE(@@server_uuid, '-', '')")[0][0]
+            tag = f"t{time.monotonic_ns():x}"
+            self.addCleanup(self.cursor.execute, "SET gtid_next = 'AUTOMATIC'")
+            self.cursor.execute(f"SET gtid_next = 'AUTOMATIC:{tag}'")
+            for count in range(1, 131):
+                self.cursor.execute("INSERT INTO types VALUES ()")
+                if count in (1, 63, 64, 127, 128, 130):
+                    rows, facts = self.read()
+                    self.assertEqual(facts["gtid"], f"{uuid}:{tag}:{count}")
+                    self.assertEqual(len(rows), count)
 
         def read_documents(self, documents):
             self.cursor.execute("CREATE TABLE types (id INT AUTO_INCREMENT PRIMARY KEY, doc JSON)")

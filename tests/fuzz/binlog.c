@@ -127,6 +127,7 @@ static bool take_body(const struct binlog_event *event)
         fuzz_must(is_inside(query.text, query.text_len), "a text is that of the event");
         return true;
     case BINLOG_GTID:
+    case BINLOG_GTID_TAGGED:
     case BINLOG_ANONYMOUS_GTID:
     case BINLOG_MARIADB_GTID:
         return is_good(binlog_gtid_parse(&gtid, event, &err), &err);

@@ -30,6 +30,7 @@ static bool has_unsigned;
 static bool is_ours;
 static uint64_t events[BINLOG_TYPES_MAX];
 static uint64_t gtids;
+static struct binlog_gtid last_gtid;
 static const char *wanted;
 static struct buf expanded;
 static struct binlog_payload payload;
@@ -134,7 +135,6 @@ static void take_plain(struct binlog_event *event)
 {
     struct binlog_rotate rotate;
     struct binlog_query query;
-    struct binlog_gtid gtid;
     struct err err = {0};
 
     events[event->type]++;
@@ -150,9 +150,10 @@ static void take_plain(struct binlog_event *event)
         check(binlog_query_parse(&query, event, &err), &err);
         break;
     case BINLOG_GTID:
+    case BINLOG_GTID_TAGGED:
     case BINLOG_ANONYMOUS_GTID:
     case BINLOG_MARIADB_GTID:
-        check(binlog_gtid_parse(&gtid, event, &err), &err);
+        check(binlog_gtid_parse(&last_gtid, event, &err), &err);
         gtids++;
         break;
     case BINLOG_TABLE_MAP:
@@ -210,6 +211,13 @@ static void print_counts(void)
 
     buf_text_put(&out, "{\"server\":");
     json_text_put(&out, format.server);
+    buf_text_put(&out, ",\"gtid\":\"");
+    if (last_gtid.mariadb)
+        buf_print(&out, "%" PRIu32 "-%" PRIu32 "-", last_gtid.domain, last_gtid.server_id);
+    else
+        buf_hex(&out, last_gtid.uuid, sizeof(last_gtid.uuid));
+    buf_print(&out, "%s%s%s%" PRIu64 "\"", last_gtid.mariadb ? "" : ":", last_gtid.tag,
+              last_gtid.tag[0] ? ":" : "", last_gtid.sequence);
     buf_print(&out, ",\"signs\":%s,\"names\":%s,\"gtids\":%" PRIu64 ",\"events\":{",
               table.signs ? "true" : "false", table.names ? "true" : "false", gtids);
     for (unsigned type = 0, count = 0; type < BINLOG_TYPES_MAX; type++)

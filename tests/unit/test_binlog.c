@@ -157,7 +157,26 @@ static void gtids_of_both_servers_are_told_apart(void **state)
     assert_memory_equal(gtid.uuid, "0123456789abcdef", 16);
     assert_int_equal(gtid.sequence, 17);
     begin(BINLOG_GTID_TAGGED);
+    put(0x02, 1);
+    put(0x40, 1); /* 32 bytes */
+    put(0x00, 1);
+    put(0x0000, 2); /* flags */
+    put(0x02, 1);
+    for (unsigned i = 0; i < 16; i++)
+        put(i << 1, 1);
+    put(0x04, 1);
+    put(0x0201, 2); /* 64 */
+    put(0x06, 1);
+    put(0x04, 1);
+    put_text("vt");
+    put(0x0408, 2); /* a field that is not needed */
     assert_int_equal(end(), RC_OK);
+    assert_int_equal(binlog_gtid_parse(&gtid, &event, &err), RC_OK);
+    assert_memory_equal(gtid.uuid,
+                        "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", 16);
+    assert_int_equal(gtid.sequence, 64);
+    assert_string_equal(gtid.tag, "vt");
+    event.body_len = 24;
     assert_refused(binlog_gtid_parse(&gtid, &event, &err), "a Gtid_tagged event (42)");
 }
 

@@ -105,6 +105,22 @@ static inline uint64_t cursor_packed(struct cursor *cursor)
     }
 }
 
+/* A number as mysql::serialization writes it: as many more bytes as the first one has ones at its
+ * low end, and the bits above them; a first byte of ones alone has eight more, which are the
+ * number. */
+static inline uint64_t cursor_serialized(struct cursor *cursor)
+{
+    uint8_t first = cursor_u8(cursor);
+    unsigned more = 0;
+
+    while (more < 8 && first >> more & 1)
+        more++;
+    if (more == 8)
+        return cursor_le(cursor, 8);
+    /* Its own bits lie below those of the others. */
+    return (uint64_t)first >> (more + 1) | cursor_le(cursor, more) << (8 - more - 1);
+}
+
 /* A text behind its packed length, borrowed; NULL if the cursor is bad. */
 static inline const char *cursor_text(struct cursor *cursor, size_t *len)
 {

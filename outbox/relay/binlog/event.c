@@ -15,6 +15,16 @@
 #define FLAGS_AT 17 /* in the header */
 #define FLAG_IN_USE 0x01
 
+/* Of a tagged GTID. */
+#define SERIALIZATION_VERSION 1
+
+enum field {
+    FIELD_FLAGS = 0,
+    FIELD_UUID = 1,
+    FIELD_SEQUENCE = 2,
+    FIELD_TAG = 3,
+};
+
 /* MariaDB's flags of a GTID. */
 #define GTID_STANDALONE 0x01
 #define GTID_DDL 0x20
@@ -255,6 +265,54 @@ static void take_mysql_gtid(struct binlog_gtid *gtid, struct cursor *cursor)
     gtid->sequence = cursor_u64(cursor);
 }
 
+/* A tag is a length and its letters. */
+static void take_tag(struct binlog_gtid *gtid, struct cursor *cursor)
+{
+    uint64_t len = cursor_serialized(cursor);
+    const uint8_t *tag = NULL;
+
+    if (len >= sizeof(gtid->tag))
+        cursor->bad = true;
+    else
+        tag = cursor_take(cursor, (size_t)len);
+    if (tag)
+        memcpy(gtid->tag, tag, (size_t)len);
+}
+
+/* A message of mysql::serialization: version, size, and fields in the order of their numbers, each
+ * behind its number. Those behind the tag are not needed. */
+static void take_tagged_gtid(struct binlog_gtid *gtid, struct cursor *cursor)
+{
+    uint64_t version = cursor_serialized(cursor);
+    uint64_t size = cursor_serialized(cursor);
+    uint64_t number;
+
+    cursor_serialized(cursor); /* the last field that a reader must know */
+    if (version != SERIALIZATION_VERSION || size < cursor_left(cursor))
+        cursor->bad = true;
+    while (!cursor->bad && cursor_left(cursor) > 0 &&
+           (number = cursor_serialized(cursor)) <= FIELD_TAG) {
+        switch (number) {
+        case FIELD_FLAGS:
+            cursor_serialized(cursor);
+            break;
+        case FIELD_UUID:
+            for (size_t i = 0; i < sizeof(gtid->uuid); i++)
+                gtid->uuid[i] = (uint8_t)cursor_serialized(cursor);
+            break;
+        case FIELD_SEQUENCE:
+            /* A signed number, whose lowest bit is its sign. */
+            gtid->sequence = cursor_serialized(cursor) >> 1;
+            break;
+        case FIELD_TAG:
+            take_tag(gtid, cursor);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
 enum rc binlog_gtid_parse(struct binlog_gtid *gtid, const struct binlog_event *event,
                           struct err *err)
 {
@@ -271,6 +329,9 @@ enum rc binlog_gtid_parse(struct binlog_gtid *gtid, const struct binlog_event *e
         break;
     case BINLOG_GTID:
         take_mysql_gtid(gtid, &cursor);
+        break;
+    case BINLOG_GTID_TAGGED:
+        take_tagged_gtid(gtid, &cursor);
         break;
     default:
         return fail(err, event, "is no GTID that this program can read");

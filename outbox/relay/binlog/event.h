@@ -128,6 +128,9 @@ enum rc binlog_query_parse(struct binlog_query *query, const struct binlog_event
 /* Whether the text of a query is this word, whatever its case. */
 bool binlog_query_is(const struct binlog_query *query, const char *word);
 
+/* A tag of a GTID has up to 32 letters, digits and underscores. */
+#define BINLOG_TAG_SIZE 33
+
 /* The GTID in front of a transaction. */
 struct binlog_gtid {
     bool anonymous;   /* MySQL without GTIDs */
@@ -137,6 +140,7 @@ struct binlog_gtid {
     bool prepared_xa; /* XA PREPARE, or the end of what was prepared before */
     bool completed_xa;
     uint8_t uuid[16];
+    char tag[BINLOG_TAG_SIZE]; /* "" without one */
     uint32_t domain;
     uint32_t server_id;
     uint64_t sequence;
