@@ -330,6 +330,27 @@ cluster_logs() {
     cluster_compose logs "${words[@]}"
 }
 
+# networks_remove ID...: a container that was removed while it started again may have left its end of a
+# network (seen with Docker 20.10), which is taken out first.
+networks_remove() {
+    local try id name left reason=''
+    for ((try = 1; try <= 10; try++)); do
+        left=0
+        for id in "$@"; do
+            docker network inspect "$id" >/dev/null 2>&1 || continue
+            ! reason=$(docker network rm "$id" 2>&1) || continue
+            left=1
+            for name in $(docker network inspect --format '{{range .Containers}}{{.Name}} {{end}}' "$id" 2>/dev/null); do
+                docker network disconnect --force "$id" "$name" >/dev/null 2>&1 || true
+            done
+        done
+        ((left)) || return 0
+        sleep 1
+    done
+    say "error: a network cannot be removed: $reason"
+    return 1
+}
+
 # Everything of the project by its label, whatever an `up` had come to.
 cluster_remove() {
     local -a ids
@@ -339,7 +360,7 @@ cluster_remove() {
         docker rm --force --volumes "${ids[@]}" >/dev/null
     }
     mapfile -t ids < <(cluster_ids network ls)
-    ((${#ids[@]} == 0)) || docker network rm "${ids[@]}" >/dev/null
+    ((${#ids[@]} == 0)) || networks_remove "${ids[@]}"
     mapfile -t ids < <(cluster_ids volume ls)
     ((${#ids[@]} == 0)) || docker volume rm "${ids[@]}" >/dev/null
 }
