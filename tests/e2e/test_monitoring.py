@@ -378,7 +378,7 @@ class Scraped(suite.Case):
 
     def test_the_numbers_of_a_system_that_works_are_zero(self):
         for title in ("Processes without an answer", "Processes that are not ready",
-                      "Durability: lost commits", "No loss: lanes and partitions without service"):
+                      "Durability: databases that changed", "No loss: lanes and partitions without service"):
             suite.wait_for(title, lambda one=title: self.numbers(one) == [{(): 0}])
         suite.wait_for("no server that fails", lambda: self.numbers("Servers that fail") == [
             {(("dep", dep),): 0 for dep in ("kafka", "mysql", "sink")}])
