@@ -8,7 +8,6 @@
 #include "common/buf.h"
 #include "common/text.h"
 #include "outbox/relay/binlog/event.h"
-#include "outbox/relay/binlog/expand.h"
 #include "outbox/relay/binlog/jsonb.h"
 #include "outbox/relay/binlog/payload.h"
 #include "outbox/relay/binlog/rows.h"
@@ -35,7 +34,7 @@ static const char *wanted;
 static struct buf expanded;
 static struct binlog_payload payload;
 
-static void check(enum rc rc, const struct err *err)
+static void check_result(enum rc rc, const struct err *err)
 {
     if (rc == RC_OK)
         return;
@@ -99,11 +98,11 @@ static void print_rows(const struct binlog_event *event)
     struct err err = {0};
     bool found = true;
 
-    check(binlog_rows_begin(&rows, &table, columns, has_unsigned ? unsigned_columns : NULL, event,
-                            &format, &err),
-          &err);
+    check_result(binlog_rows_begin(&rows, &table, columns, has_unsigned ? unsigned_columns : NULL,
+                                   event, &expanded, &err),
+                 &err);
     while (found) {
-        check(binlog_rows_next(&rows, values, &found, &err), &err);
+        check_result(binlog_rows_next(&rows, values, &found, &err), &err);
         if (!found)
             break;
         buf_reset(&out);
@@ -124,7 +123,7 @@ static void take_table(const struct binlog_event *event)
     char name[256];
     struct err err = {0};
 
-    check(binlog_table_parse(&table, columns, BINLOG_COLUMNS_MAX, event, &format, &err), &err);
+    check_result(binlog_table_parse(&table, columns, BINLOG_COLUMNS_MAX, event, &err), &err);
     snprintf(name, sizeof(name), "%.*s.%.*s", (int)table.schema_len, table.schema,
              (int)table.name_len, table.name);
     is_ours = strcmp(name, wanted) == 0;
@@ -138,22 +137,22 @@ static void take_plain(struct binlog_event *event)
     struct err err = {0};
 
     events[event->type]++;
-    check(binlog_expand(event, &expanded, &format, &err), &err);
     switch (event->type) {
     case BINLOG_FORMAT:
-        check(binlog_format_parse(&format, event, &err), &err);
+        check_result(binlog_format_parse(&format, event, &err), &err);
         break;
     case BINLOG_ROTATE:
-        check(binlog_rotate_parse(&rotate, event, &err), &err);
+        check_result(binlog_rotate_parse(&rotate, event, &err), &err);
         break;
     case BINLOG_QUERY:
-        check(binlog_query_parse(&query, event, &err), &err);
+    case BINLOG_QUERY_COMPRESSED:
+        check_result(binlog_query_parse(&query, event, &expanded, &err), &err);
         break;
     case BINLOG_GTID:
     case BINLOG_GTID_TAGGED:
     case BINLOG_ANONYMOUS_GTID:
     case BINLOG_MARIADB_GTID:
-        check(binlog_gtid_parse(&last_gtid, event, &err), &err);
+        check_result(binlog_gtid_parse(&last_gtid, event, &err), &err);
         gtids++;
         break;
     case BINLOG_TABLE_MAP:
@@ -161,6 +160,8 @@ static void take_plain(struct binlog_event *event)
         break;
     case BINLOG_WRITE_ROWS_1:
     case BINLOG_WRITE_ROWS:
+    case BINLOG_WRITE_ROWS_COMPRESSED_1:
+    case BINLOG_WRITE_ROWS_COMPRESSED:
         if (is_ours)
             print_rows(event);
         break;
@@ -191,15 +192,15 @@ static void take_event(const uint8_t *bytes, size_t len)
     struct err err = {0};
     bool found = true;
 
-    check(binlog_event_parse(&event, bytes, len, &format, &err), &err);
+    check_result(binlog_event_parse(&event, bytes, len, &format, &err), &err);
     if (event.type != BINLOG_TRANSACTION_PAYLOAD) {
         take_plain(&event);
         return;
     }
     events[event.type]++;
-    check(binlog_payload_begin(&payload, &event, &err), &err);
+    check_result(binlog_payload_begin(&payload, &event, &err), &err);
     while (found) {
-        check(binlog_payload_next(&payload, &inner, &found, &err), &err);
+        check_result(binlog_payload_next(&payload, &inner, &found, &err), &err);
         if (found)
             take_inner(&inner);
     }

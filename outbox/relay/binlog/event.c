@@ -2,6 +2,7 @@
 #include "outbox/relay/binlog/event.h"
 
 #include "outbox/relay/binlog/cursor.h"
+#include "outbox/relay/binlog/expand.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <zlib.h>
 
 #define FORMAT_VERSION 4
+#define TABLE_MAP_HEADER_SIZE 8 /* id of the table and flags */
 #define SERVER_VERSION_SIZE 50
 #define CHECKSUM_NONE 0
 #define CHECKSUM_CRC32 1
@@ -90,7 +92,7 @@ const char *binlog_type_name(unsigned type)
 }
 
 /* "Gtid event (33) of 65 bytes ..." */
-static enum rc fail(struct err *err, const struct binlog_event *event, const char *what)
+static enum rc fail_event(struct err *err, const struct binlog_event *event, const char *what)
 {
     return err_fail(err, RC_FATAL, 0, "binlog: a %s event (%u) with a body of %zu bytes %s",
                     binlog_type_name(event->type), event->type, event->body_len, what);
@@ -156,7 +158,7 @@ enum rc binlog_event_parse(struct binlog_event *event, const void *bytes, size_t
     event->body_len = cursor_left(&cursor);
     if (event->type == BINLOG_FORMAT || (format && format->checksum)) {
         if (event->body_len < BINLOG_CHECKSUM_SIZE)
-            return fail(err, event, "has no room for its checksum");
+            return fail_event(err, event, "has no room for its checksum");
         event->body_len -= BINLOG_CHECKSUM_SIZE;
     }
     return is_verified(event, format) ? check_checksum(event, bytes, len, err) : RC_OK;
@@ -176,7 +178,7 @@ enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_ev
     cursor_u32(&cursor); /* when the file was made */
     header = cursor_u8(&cursor);
     if (cursor.bad || cursor_left(&cursor) < 1)
-        return fail(err, event, "is cut off");
+        return fail_event(err, event, "is cut off");
     if (version != FORMAT_VERSION || header != BINLOG_HEADER_SIZE)
         return err_fail(
             err, RC_FATAL, 0,
@@ -189,10 +191,10 @@ enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_ev
     if (algorithm != CHECKSUM_NONE && algorithm != CHECKSUM_CRC32)
         return err_fail(err, RC_FATAL, 0, "binlog: the checksum algorithm %u is not known",
                         algorithm);
-    for (size_t i = 0; i < lengths && i + 1 < BINLOG_TYPES_MAX; i++)
-        format->post_header[i + 1] = cursor.at[i];
+    /* Servers before MySQL 5.1.4 had shorter ids of tables. */
+    if (lengths < BINLOG_TABLE_MAP || cursor.at[BINLOG_TABLE_MAP - 1] != TABLE_MAP_HEADER_SIZE)
+        return fail_event(err, event, "is that of a server that is too old");
     format->checksum = algorithm == CHECKSUM_CRC32;
-    format->known = true;
     return RC_OK;
 }
 
@@ -205,29 +207,34 @@ enum rc binlog_rotate_parse(struct binlog_rotate *rotate, const struct binlog_ev
     rotate->name_len = cursor_left(&cursor);
     rotate->name = (const char *)cursor.at;
     if (cursor.bad || rotate->name_len == 0)
-        return fail(err, event, "names no file");
+        return fail_event(err, event, "names no file");
     return RC_OK;
 }
 
 enum rc binlog_query_parse(struct binlog_query *query, const struct binlog_event *event,
-                           struct err *err)
+                           struct buf *expanded, struct err *err)
 {
     struct cursor cursor = cursor_of(event->body, event->body_len);
-    size_t schema_len;
     size_t variables_len;
 
     memset(query, 0, sizeof(*query));
     cursor_u32(&cursor); /* connection */
     cursor_u32(&cursor); /* seconds that it took */
-    schema_len = cursor_u8(&cursor);
+    query->schema_len = cursor_u8(&cursor);
     query->error = cursor_u16(&cursor);
     variables_len = cursor_u16(&cursor);
     cursor_take(&cursor, variables_len);
-    query->schema = (const char *)cursor_take(&cursor, schema_len);
-    query->schema_len = schema_len;
+    query->schema = (const char *)cursor_take(&cursor, query->schema_len);
     cursor_u8(&cursor); /* ends the schema */
     if (cursor.bad)
-        return fail(err, event, "is cut off");
+        return fail_event(err, event, "is cut off");
+    if (event->type == BINLOG_QUERY_COMPRESSED) {
+        enum rc rc = binlog_expand(expanded, cursor, err);
+
+        if (rc != RC_OK)
+            return rc;
+        cursor = cursor_of(expanded->data, expanded->len);
+    }
     query->text = (const char *)cursor.at;
     query->text_len = cursor_left(&cursor);
     return RC_OK;
@@ -334,11 +341,11 @@ enum rc binlog_gtid_parse(struct binlog_gtid *gtid, const struct binlog_event *e
         take_tagged_gtid(gtid, &cursor);
         break;
     default:
-        return fail(err, event, "is no GTID that this program can read");
+        return fail_event(err, event, "is no GTID that this program can read");
     }
     if (cursor.bad)
-        return fail(err, event, "is cut off");
+        return fail_event(err, event, "is cut off");
     if (!gtid->anonymous && gtid->sequence == 0)
-        return fail(err, event, "has no number");
+        return fail_event(err, event, "has no number");
     return RC_OK;
 }

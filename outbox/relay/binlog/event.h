@@ -9,6 +9,7 @@
 #ifndef OUTBOX_RELAY_BINLOG_EVENT_H
 #define OUTBOX_RELAY_BINLOG_EVENT_H
 
+#include "common/buf.h"
 #include "common/err.h"
 
 #include <stdbool.h>
@@ -71,13 +72,10 @@ enum binlog_type {
 #define BINLOG_FLAG_ARTIFICIAL 0x20 /* it is in no file: the server made it for this reader */
 #define BINLOG_FLAG_IGNORABLE 0x80  /* a reader that does not know the type may skip it */
 
-/* What the format description event of a file says. A zeroed one stands for "not seen yet": then
- * only events that need none are parsed. */
+/* What the format description event of a file says. Before the first one it is zeroed. */
 struct binlog_format {
-    bool known;
-    bool checksum;                         /* CRC32 behind each event */
-    uint8_t post_header[BINLOG_TYPES_MAX]; /* lengths by type, 0 for types that are not listed */
-    char server[51];                       /* its version, as "10.11.19-MariaDB-log" */
+    bool checksum;   /* CRC32 behind each event */
+    char server[51]; /* its version, as "10.11.19-MariaDB-log" */
 };
 
 /* body: behind the header, without the checksum. */
@@ -122,8 +120,9 @@ struct binlog_query {
     uint16_t error; /* the statement failed with it on the server */
 };
 
+/* Also for MariaDB's compressed statements, whose text is then borrowed from `expanded`. */
 enum rc binlog_query_parse(struct binlog_query *query, const struct binlog_event *event,
-                           struct err *err);
+                           struct buf *expanded, struct err *err);
 
 /* Whether the text of a query is this word, whatever its case. */
 bool binlog_query_is(const struct binlog_query *query, const char *word);

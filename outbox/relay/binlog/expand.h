@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Events that MariaDB compresses one by one (log_bin_compress): statements and rows. Any thread,
- * with a buf of its own. */
+/* Bytes that MariaDB has compressed inside an event (log_bin_compress): the text of a statement, or
+ * the rows of an event. Any thread, with a buf of its own. */
 #ifndef OUTBOX_RELAY_BINLOG_EXPAND_H
 #define OUTBOX_RELAY_BINLOG_EXPAND_H
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "outbox/relay/binlog/event.h"
+#include "outbox/relay/binlog/cursor.h"
 
-/* Turns a compressed event into the plain one: its type, and its body, which is then in out. Other
- * events stay as they are. The ceiling of out bounds the memory, whatever length the event claims.
- * RC_FATAL: the bytes are damaged, or longer than out may be. */
-enum rc binlog_expand(struct binlog_event *event, struct buf *out,
-                      const struct binlog_format *format, struct err *err);
+/* Replaces the content of out with what the rest of the cursor expands to. The ceiling of out
+ * bounds the memory, whatever length the bytes claim. RC_FATAL: the bytes are damaged, or expand to
+ * more than out may hold. */
+enum rc binlog_expand(struct buf *out, struct cursor compressed, struct err *err);
 
 #endif

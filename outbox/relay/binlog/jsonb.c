@@ -41,8 +41,6 @@ struct container {
     bool is_object;
 };
 
-static bool put_value(struct buf *out, uint8_t type, struct cursor value, int depth);
-
 static void put_string(struct buf *out, const char *text, size_t len)
 {
     static const char escaped[] = "\b\f\n\r\t\"\\";
@@ -283,18 +281,17 @@ static bool put_key(struct buf *out, const struct container *in, struct cursor *
     return true;
 }
 
-static bool put_element(struct buf *out, const struct container *in, struct cursor *values,
-                        int depth)
+/* Takes the type of the next value and where its bytes are. */
+static bool take_entry(const struct container *in, struct cursor *entries, uint8_t *type,
+                       struct cursor *value)
 {
-    uint8_t type = cursor_u8(values);
-    struct cursor inlined = cursor_part(values, in->width);
-    struct cursor offset = inlined;
+    struct cursor offset;
 
-    if (values->bad)
-        return false;
-    if (is_inlined(in, type))
-        return put_scalar(out, type, &inlined);
-    return put_value(out, type, cursor_within(in, cursor_le(&offset, in->width)), depth + 1);
+    *type = cursor_u8(entries);
+    *value = offset = cursor_part(entries, in->width);
+    if (!is_inlined(in, *type))
+        *value = cursor_within(in, cursor_le(&offset, in->width));
+    return !entries->bad && !value->bad;
 }
 
 static bool open_container(struct container *in, uint8_t type, struct cursor *value)
@@ -315,33 +312,37 @@ static bool open_container(struct container *in, uint8_t type, struct cursor *va
     return in->count <= in->len / entry && 2 * in->width + in->count * entry <= in->len;
 }
 
+static bool is_container(uint8_t type)
+{
+    return type <= JSONB_LARGE_ARRAY;
+}
+
 static bool put_container(struct buf *out, uint8_t type, struct cursor *value, int depth)
 {
     struct container in = {0};
     struct cursor keys;
-    struct cursor values;
+    struct cursor entries;
 
     if (depth > JSONB_DEPTH_MAX || !open_container(&in, type, value))
         return false;
     keys = cursor_within(&in, 2 * in.width);
-    values = cursor_within(&in, 2 * in.width + (in.is_object ? in.count * (in.width + 2) : 0));
+    entries = cursor_within(&in, 2 * in.width + (in.is_object ? in.count * (in.width + 2) : 0));
     buf_char(out, in.is_object ? '{' : '[');
     for (size_t i = 0; i < in.count && !out->failed; i++) {
+        struct cursor element;
+        uint8_t kind;
+
         if (i > 0)
             buf_text_put(out, ", ");
-        if ((in.is_object && !put_key(out, &in, &keys)) || !put_element(out, &in, &values, depth))
+        if ((in.is_object && !put_key(out, &in, &keys)) ||
+            !take_entry(&in, &entries, &kind, &element))
+            return false;
+        if (!(is_container(kind) ? put_container(out, kind, &element, depth + 1)
+                                 : put_scalar(out, kind, &element)))
             return false;
     }
     buf_char(out, in.is_object ? '}' : ']');
     return !out->failed;
-}
-
-static bool put_value(struct buf *out, uint8_t type, struct cursor value, int depth)
-{
-    if (value.bad)
-        return false;
-    return type <= JSONB_LARGE_ARRAY ? put_container(out, type, &value, depth)
-                                     : put_scalar(out, type, &value);
 }
 
 bool jsonb_put(struct buf *out, const void *bytes, size_t len)
@@ -354,5 +355,7 @@ bool jsonb_put(struct buf *out, const void *bytes, size_t len)
         return !out->failed;
     }
     type = cursor_u8(&cursor);
-    return put_value(out, type, cursor, 1) && !out->failed;
+    return (is_container(type) ? put_container(out, type, &cursor, 1)
+                               : put_scalar(out, type, &cursor)) &&
+           !out->failed;
 }

@@ -11,7 +11,6 @@ enum field {
     FIELD_END = 0,
     FIELD_SIZE = 1,
     FIELD_COMPRESSION = 2,
-    FIELD_EXPANDED_SIZE = 3,
 };
 
 enum compression {
@@ -32,7 +31,7 @@ void binlog_payload_done(struct binlog_payload *payload)
     *payload = (struct binlog_payload){0};
 }
 
-static enum rc fail(struct err *err, const char *what)
+static enum rc fail_payload(struct err *err, const char *what)
 {
     return err_fail(err, RC_FATAL, 0, "binlog: a compressed transaction %s", what);
 }
@@ -61,7 +60,7 @@ static enum rc begin_zstd(struct binlog_payload *payload, struct err *err)
     if (!payload->zstd)
         payload->zstd = ZSTD_createDCtx();
     if (!payload->zstd)
-        return fail(err, "finds no memory for zstd");
+        return fail_payload(err, "finds no memory for zstd");
     ZSTD_DCtx_reset(payload->zstd, ZSTD_reset_session_only);
     return RC_OK;
 }
@@ -75,7 +74,7 @@ enum rc binlog_payload_begin(struct binlog_payload *payload, const struct binlog
 
     take_fields(&cursor, &size, &compression);
     if (cursor.bad || size > cursor_left(&cursor))
-        return fail(err, "is cut off");
+        return fail_payload(err, "is cut off");
     if (compression != COMPRESSION_ZSTD && compression != COMPRESSION_NONE)
         return err_fail(err, RC_FATAL, 0,
                         "binlog: a transaction is compressed by the method %" PRIu64
@@ -88,8 +87,8 @@ enum rc binlog_payload_begin(struct binlog_payload *payload, const struct binlog
 }
 
 /* Expands up to len bytes into room; *got is less only at the end. */
-static enum rc expand(struct binlog_payload *payload, char *room, size_t len, size_t *got,
-                      struct err *err)
+static enum rc expand_bytes(struct binlog_payload *payload, char *room, size_t len, size_t *got,
+                            struct err *err)
 {
     ZSTD_outBuffer out = {.dst = room, .size = len};
     ZSTD_inBuffer in = {.src = payload->left.at, .size = cursor_left(&payload->left)};
@@ -100,10 +99,10 @@ static enum rc expand(struct binlog_payload *payload, char *room, size_t len, si
 
         rest = ZSTD_decompressStream(payload->zstd, &out, &in);
         if (ZSTD_isError(rest))
-            return fail(err, "cannot be expanded: its bytes are damaged");
+            return fail_payload(err, "cannot be expanded: its bytes are damaged");
         /* Everything was read and the frame goes on. */
         if (rest != 0 && out.pos + in.pos == before)
-            return fail(err, "is cut off");
+            return fail_payload(err, "is cut off");
         payload->ended = rest == 0 && in.pos == in.size;
     }
     cursor_take(&payload->left, in.pos);
@@ -111,7 +110,7 @@ static enum rc expand(struct binlog_payload *payload, char *room, size_t len, si
     return RC_OK;
 }
 
-static enum rc copy(struct binlog_payload *payload, char *room, size_t len, size_t *got)
+static enum rc copy_bytes(struct binlog_payload *payload, char *room, size_t len, size_t *got)
 {
     size_t left = cursor_left(&payload->left);
 
@@ -122,14 +121,15 @@ static enum rc copy(struct binlog_payload *payload, char *room, size_t len, size
 }
 
 /* Appends len bytes to the event; *got is less only at the end. */
-static enum rc take(struct binlog_payload *payload, size_t len, size_t *got, struct err *err)
+static enum rc take_bytes(struct binlog_payload *payload, size_t len, size_t *got, struct err *err)
 {
     char *room = buf_reserve(&payload->event, len);
     enum rc rc;
 
     if (!room)
-        return fail(err, "has an event that is larger than events may be");
-    rc = payload->compressed ? expand(payload, room, len, got, err) : copy(payload, room, len, got);
+        return fail_payload(err, "has an event that is larger than events may be");
+    rc = payload->compressed ? expand_bytes(payload, room, len, got, err)
+                             : copy_bytes(payload, room, len, got);
     if (rc == RC_OK)
         payload->event.len += *got;
     return rc;
@@ -145,20 +145,20 @@ enum rc binlog_payload_next(struct binlog_payload *payload, struct binlog_event 
 
     *found = false;
     buf_reset(&payload->event);
-    rc = take(payload, BINLOG_HEADER_SIZE, &got, err);
+    rc = take_bytes(payload, BINLOG_HEADER_SIZE, &got, err);
     if (rc != RC_OK || got == 0)
         return rc;
     if (got < BINLOG_HEADER_SIZE)
-        return fail(err, "ends within an event");
+        return fail_payload(err, "ends within an event");
     header = cursor_of(payload->event.data + SIZE_AT, 4);
     size = cursor_u32(&header);
     if (size < BINLOG_HEADER_SIZE)
-        return fail(err, "has an event that is shorter than its header");
-    rc = take(payload, size - BINLOG_HEADER_SIZE, &got, err);
+        return fail_payload(err, "has an event that is shorter than its header");
+    rc = take_bytes(payload, size - BINLOG_HEADER_SIZE, &got, err);
     if (rc != RC_OK)
         return rc;
     if (payload->event.len < size)
-        return fail(err, "ends within an event");
+        return fail_payload(err, "ends within an event");
     rc = binlog_event_parse(event, payload->event.data, payload->event.len, NULL, err);
     *found = rc == RC_OK;
     return rc;

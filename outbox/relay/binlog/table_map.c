@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define OLD_POST_HEADER 6 /* with ids of four bytes, as before MySQL 5.1.4 */
-
 /* Optional metadata: type, packed length, value. The others are not needed: character sets come
  * from information_schema, because MINIMAL has none. */
 enum metadata_type {
@@ -14,28 +12,11 @@ enum metadata_type {
     METADATA_NAMES = 4,
 };
 
-static enum rc fail(struct err *err, const struct binlog_table *table, const char *what)
+static enum rc fail_table(struct err *err, const struct binlog_table *table, const char *what)
 {
     return err_fail(err, RC_FATAL, 0, "binlog: the table map of %.*s.%.*s %s",
                     (int)table->schema_len, table->schema ? table->schema : "",
                     (int)table->name_len, table->name ? table->name : "", what);
-}
-
-static uint64_t take_id(struct cursor *cursor, const struct binlog_event *event,
-                        const struct binlog_format *format)
-{
-    bool old = format->post_header[event->type] == OLD_POST_HEADER;
-
-    return cursor_le(cursor, old ? 4 : 6);
-}
-
-bool binlog_table_id(uint64_t *id, const struct binlog_event *event,
-                     const struct binlog_format *format)
-{
-    struct cursor cursor = cursor_of(event->body, event->body_len);
-
-    *id = take_id(&cursor, event, format);
-    return !cursor.bad;
 }
 
 /* Two bytes, the first of which has two bits of the length in it when the type is a CHAR of more
@@ -152,7 +133,7 @@ static enum rc take_metadata(struct binlog_table *table, struct binlog_column *c
         else if (type == METADATA_NAMES)
             take_names(table, columns, &value);
         if (cursor->bad || value.bad)
-            return fail(err, table, "has metadata that is cut off");
+            return fail_table(err, table, "has metadata that is cut off");
     }
     return RC_OK;
 }
@@ -165,7 +146,7 @@ static enum rc take_types(struct binlog_table *table, struct binlog_column *colu
     const uint8_t *nullable = cursor_take(cursor, (table->column_count + 7) / 8);
 
     if (cursor->bad)
-        return fail(err, table, "is cut off");
+        return fail_table(err, table, "is cut off");
     for (size_t i = 0; i < table->column_count; i++) {
         columns[i] = (struct binlog_column){.type = types[i]};
         columns[i].nullable = (nullable[i / 8] >> i % 8 & 1) != 0;
@@ -176,7 +157,7 @@ static enum rc take_types(struct binlog_table *table, struct binlog_column *colu
                             table->name, columns[i].type);
     }
     if (meta.bad || cursor_left(&meta) > 0)
-        return fail(err, table, "has metadata of another length than its types need");
+        return fail_table(err, table, "has metadata of another length than its types need");
     return RC_OK;
 }
 
@@ -193,23 +174,22 @@ static const char *take_name(struct cursor *cursor, size_t *len)
 }
 
 enum rc binlog_table_parse(struct binlog_table *table, struct binlog_column *columns,
-                           size_t columns_max, const struct binlog_event *event,
-                           const struct binlog_format *format, struct err *err)
+                           size_t columns_max, const struct binlog_event *event, struct err *err)
 {
     struct cursor cursor = cursor_of(event->body, event->body_len);
     uint64_t count;
     enum rc rc;
 
     memset(table, 0, sizeof(*table));
-    table->id = take_id(&cursor, event, format);
+    table->id = cursor_le(&cursor, BINLOG_TABLE_ID_SIZE);
     cursor_u16(&cursor); /* flags */
     table->schema = take_name(&cursor, &table->schema_len);
     table->name = take_name(&cursor, &table->name_len);
     count = cursor_packed(&cursor);
     if (cursor.bad)
-        return fail(err, table, "is cut off");
+        return fail_table(err, table, "is cut off");
     if (count > columns_max)
-        return fail(err, table, "has more columns than a table can have");
+        return fail_table(err, table, "has more columns than a table can have");
     table->column_count = (size_t)count;
     rc = take_types(table, columns, &cursor, err);
     return rc == RC_OK ? take_metadata(table, columns, &cursor, err) : rc;

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define BINLOG_TABLE_ID_SIZE 6
+
 /* A table of a server has at most so many, hidden ones included. */
 #define BINLOG_COLUMNS_MAX 4096
 
@@ -77,12 +79,6 @@ struct binlog_table {
 
 /* Parses the event; columns has room for columns_max entries. */
 enum rc binlog_table_parse(struct binlog_table *table, struct binlog_column *columns,
-                           size_t columns_max, const struct binlog_event *event,
-                           const struct binlog_format *format, struct err *err);
-
-/* The id of the table that an event with rows belongs to, or a table map describes; false if the
- * event is too short. */
-bool binlog_table_id(uint64_t *id, const struct binlog_event *event,
-                     const struct binlog_format *format);
+                           size_t columns_max, const struct binlog_event *event, struct err *err);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define US INT64_C(1000000)
-#define DAY_S INT64_C(86400)
 #define DIGITS_GROUP 9 /* of a DECIMAL, in four bytes */
 
 static void set_number(struct binlog_value *value, uint64_t bits, size_t len, bool is_unsigned)
@@ -46,30 +45,6 @@ static void take_bytes(struct binlog_value *value, struct cursor *cursor, uint64
     value->len = (size_t)len;
 }
 
-/* Days from 1970-01-01 to a day of the Gregorian calendar (H. Hinnant, days_from_civil). */
-static int64_t days_of(int64_t year, unsigned month, unsigned day)
-{
-    int64_t shifted = year - (month <= 2);
-    int64_t era = (shifted >= 0 ? shifted : shifted - 399) / 400;
-    int64_t year_of_era = shifted - era * 400;
-    int64_t day_of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year -
-           719468;
-}
-
-static int64_t clock_us(unsigned hour, unsigned minute, unsigned second)
-{
-    return (((int64_t)hour * 60 + minute) * 60 + second) * US;
-}
-
-static int64_t day_us(unsigned year, unsigned month, unsigned day)
-{
-    if (year > 9999 || month < 1 || month > 12 || day < 1 || day > 31)
-        return VALUE_NO_TIME;
-    return days_of(year, month, day) * DAY_S * US;
-}
-
 /* Bytes of a fraction with so many digits. */
 static size_t fraction_len(unsigned digits)
 {
@@ -103,7 +78,6 @@ static void take_date(struct binlog_value *value, struct cursor *cursor)
     unsigned day = bits & 31;
 
     value->kind = VALUE_DATE;
-    value->number = day_us(year, month, day);
     value->len =
         (size_t)snprintf(value->text, sizeof(value->text), "%04u-%02u-%02u", year, month, day);
 }
@@ -121,9 +95,6 @@ static void take_datetime2(struct binlog_value *value, struct cursor *cursor, un
     unsigned second = (unsigned)(bits & 63);
 
     value->kind = VALUE_DATETIME;
-    value->number = day_us(month / 13, month % 13, day);
-    if (value->number != VALUE_NO_TIME)
-        value->number += clock_us(hour, minute, second) + us;
     value->len = (size_t)snprintf(value->text, sizeof(value->text), "%04u-%02u-%02u %02u:%02u:%02u",
                                   month / 13, month % 13, day, hour, minute, second);
     put_fraction(value, digits, us);
@@ -154,9 +125,6 @@ static void take_time2(struct binlog_value *value, struct cursor *cursor, unsign
     unsigned second = (unsigned)(whole & 63);
 
     value->kind = VALUE_TIME;
-    value->number = clock_us(hour, minute, second) + us;
-    if (negative)
-        value->number = -value->number;
     value->len = (size_t)snprintf(value->text, sizeof(value->text), "%s%02u:%02u:%02u",
                                   negative ? "-" : "", hour, minute, second);
     put_fraction(value, digits, us);
@@ -171,9 +139,6 @@ static void take_datetime_old(struct binlog_value *value, struct cursor *cursor)
     unsigned time = (unsigned)(digits % 1000000);
 
     value->kind = VALUE_DATETIME;
-    value->number = day_us(date / 10000, date / 100 % 100, date % 100);
-    if (value->number != VALUE_NO_TIME)
-        value->number += clock_us(time / 10000, time / 100 % 100, time % 100);
     value->len = (size_t)snprintf(value->text, sizeof(value->text), "%04u-%02u-%02u %02u:%02u:%02u",
                                   date / 10000, date / 100 % 100, date % 100, time / 10000,
                                   time / 100 % 100, time % 100);
@@ -183,10 +148,8 @@ static void take_time_old(struct binlog_value *value, struct cursor *cursor)
 {
     int64_t bits = (int64_t)(cursor_le(cursor, 3) << 40) >> 40;
     unsigned digits = (unsigned)(bits < 0 ? -bits : bits);
-    int64_t us = clock_us(digits / 10000, digits / 100 % 100, digits % 100);
 
     value->kind = VALUE_TIME;
-    value->number = bits < 0 ? -us : us;
     value->len =
         (size_t)snprintf(value->text, sizeof(value->text), "%s%02u:%02u:%02u", bits < 0 ? "-" : "",
                          digits / 10000, digits / 100 % 100, digits % 100);

@@ -23,14 +23,11 @@ enum binlog_value_kind {
     VALUE_BYTES,     /* bytes, borrowed from the event: text, BLOB, JSON, SET, BIT */
     VALUE_INDEX,     /* number: the place of an ENUM's text, from 1; 0 is the empty error value */
     VALUE_DECIMAL,   /* text */
-    VALUE_DATE,      /* text YYYY-MM-DD; number: microseconds since 1970 as if it were UTC */
+    VALUE_DATE,      /* text YYYY-MM-DD, also of dates that are no day, as 0000-00-00 */
     VALUE_DATETIME,  /* the same with " HH:MM:SS" and the fraction that the column has */
     VALUE_TIMESTAMP, /* number: microseconds since 1970, 0 for "0000-00-00 00:00:00" */
-    VALUE_TIME,      /* text [-]HHH:MM:SS with the fraction; number: microseconds */
+    VALUE_TIME,      /* text [-]HHH:MM:SS with the fraction */
 };
-
-/* number of a DATE or DATETIME that is no day, as 0000-00-00 */
-#define VALUE_NO_TIME INT64_MIN
 
 struct binlog_value {
     enum binlog_value_kind kind;
