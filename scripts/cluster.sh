@@ -49,7 +49,7 @@ left out. docker/README.md describes the services and variables:
 
   TALLYBOX_API_PORT, TALLYBOX_PROMETHEUS_PORT, TALLYBOX_GRAFANA_PORT   on 127.0.0.1; default 8080, 9090,
                               3000, or another one where these are in use
-  TALLYBOX_CLUSTER_NETWORK    first three numbers of the addresses inside (default: 172.30.64)
+  TALLYBOX_CLUSTER_NETWORK    first three numbers of the inner network (default: 172.30.64)
   TALLYBOX_CLUSTER_IMAGES     auto (default), official or standin
   TALLYBOX_IMAGE, TALLYBOX_KAFKA_IMAGE, TALLYBOX_MYSQL_IMAGE, TALLYBOX_HAPROXY_IMAGE,
   TALLYBOX_PROMETHEUS_IMAGE, TALLYBOX_GRAFANA_IMAGE                    instead of the pinned ones
@@ -330,8 +330,8 @@ cluster_logs() {
     cluster_compose logs "${words[@]}"
 }
 
-# networks_remove ID...: a container that was removed while it started again may have left its end of a
-# network (seen with Docker 20.10), which is taken out first.
+# networks_remove ID...: a container that was removed while it restarted may have left its endpoint in a
+# network (seen with Docker 20.10). Such endpoints are disconnected first.
 networks_remove() {
     local try id name left reason=''
     for ((try = 1; try <= 10; try++)); do

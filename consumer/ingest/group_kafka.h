@@ -52,10 +52,10 @@ void group_poll(struct group *group, struct stream_event *event, int wait_ms);
 enum rc group_renew(struct group *group, struct group_partition *partition, struct err *err);
 
 /* Leaves the group, answers its events, and returns when no partition is assigned and, if there
- * were any, LeaveGroup was sent. librdkafka can
- * hang if an assignment arrives while it closes, so call this before. A static member (with
- * group.instance.id) does not leave: it closes, and the group keeps its partitions for its next
- * process until its session ends. False: that took longer than wait_ms. */
+ * were any, LeaveGroup was sent. Call it before the handle is closed: librdkafka can hang if an
+ * assignment arrives while it closes. A static member (with group.instance.id) does not leave: it
+ * closes, and the group keeps its partitions for its next process until its session ends. False:
+ * that took longer than wait_ms. */
 bool group_leave(struct group *group, int64_t wait_ms);
 
 #endif

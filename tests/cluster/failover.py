@@ -115,12 +115,11 @@ def wait_published(controls, say):
     """Steps 1 and 2 of OPERATIONS, Fail-over: writers are stopped, and what Kafka has is applied."""
     def look():
         try:
-            left = {lane: controls.number(f"SELECT COUNT(*) FROM {lane}") for lane in load.LANES}
+            left = load.count_outbox_rows(controls)
         except (pymysql.MySQLError, OSError) as reason:
             raise NotThere(repr(reason)) from reason
-        left = {lane: count for lane, count in left.items() if count}
         if left:
-            raise NotThere(f"rows left {left}")
+            raise NotThere(f"{left} rows are left")
         return True
     began = time.monotonic()
     wait_for("an empty outbox", look, READY_S, 0.5)

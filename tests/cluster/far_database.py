@@ -18,7 +18,7 @@ LONG_S = 86400
 
 
 class FarDatabase:
-    """The database as consumers see it whom lead() has led here."""
+    """The proxy, and the consumers whose connections to the database route() sends through it."""
 
     def __init__(self, controls):
         self.controls = controls
@@ -45,13 +45,14 @@ class FarDatabase:
     def address(self):
         return self.controls.one(self.controls.primary).address
 
-    def lead(self, *consumers):
+    def route(self, *consumers):
         """From now on their connections to the database go through the proxy."""
         for container in consumers:
             self.change_rule(container, "-I")
         self.renew_connections()
 
-    def lead_back(self, *consumers):
+    def route_back(self, *consumers):
+        """From now on their connections go to the database again."""
         for container in consumers:
             self.change_rule(container, "-D")
         self.renew_connections()
@@ -62,7 +63,7 @@ class FarDatabase:
             "--dport", "3306", "-j", "DNAT", "--to-destination", f"{self.gateway}:{self.port}")
 
     def renew_connections(self):
-        """Those from before the rule end, and the consumers make new ones."""
+        """Ends all connections of consumers, which then connect by the present rules."""
         for number, in self.controls.sql("SELECT id FROM information_schema.processlist "
                                         "WHERE user = 'tallybox_consume'"):
             try:

@@ -141,6 +141,12 @@ class Load:
         return self.errors() + [f"{voter.name} hangs" for voter in self.voters if voter.is_alive()]
 
 
+def count_outbox_rows(controls):
+    """Rows of all lanes."""
+    return controls.number("SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})"
+                                                 for lane in LANES))
+
+
 def wait_drained(controls, say):
     """Until every vote is in the log."""
     def look():

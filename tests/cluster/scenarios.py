@@ -9,13 +9,13 @@ import time
 import pymysql
 
 import cluster
-import disks
+import contention
 import failover
 import far_database
+import full_disk
 import load
-import partitions
+import more_partitions
 import pauses
-import rivals
 import throughput
 import upgrade
 from waiting import NotThere, wait_for
@@ -173,7 +173,7 @@ class Scenarios:
         return f"{self.load.unknown - unknown} votes without an answer"
 
     def contend(self):
-        return rivals.contend(self)
+        return contention.vote_on_one_content(self)
 
     # -- brokers
 
@@ -222,11 +222,10 @@ class Scenarios:
         return f"kafka-{names[0]} and kafka-{names[1]} down, {held} rows waited"
 
     def wait_stopped(self):
-        """Votes go on, and none is published; how many rows wait."""
+        """Voters continue and relays publish nothing. Returns how many rows wait."""
         self.load.wait_votes(VOTES_BETWEEN)
-        waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
-        wait_for("rows that wait in the outbox", lambda: self.controls.number(waiting) > VOTES_BETWEEN,
-                 SETTLE_S, 0.2)
+        wait_for("rows that wait in the outbox",
+                 lambda: load.count_outbox_rows(self.controls) > VOTES_BETWEEN, SETTLE_S, 0.2)
 
         def unready():
             for relay in cluster.containers("relay"):
@@ -238,7 +237,7 @@ class Scenarios:
                     raise NotThere(f"{relay.name} answers {status}: {text[:300]}")
             return True
         wait_for("relays that are not ready and name kafka", unready, SETTLE_S, 0.5)
-        return self.controls.number(waiting)
+        return load.count_outbox_rows(self.controls)
 
     # -- networks
 
@@ -318,7 +317,7 @@ class Scenarios:
         try:
             far.start()
             far.order("slow")
-            far.lead(*victims)
+            far.route(*victims)
             self.flows()
             while time.monotonic() < begin + seconds:
                 far.order("cut", 1)
@@ -327,7 +326,7 @@ class Scenarios:
                 far.order("slow")
                 self.flows(100)
         finally:
-            far.lead_back(*victims)
+            far.route_back(*victims)
             far.close()
         self.controls.wait_healthy("consume")
         self.flows()
@@ -335,31 +334,30 @@ class Scenarios:
                 "reset")
 
     def limit_rate(self, rate="64kbit", seconds=20):
-        """A relay with a slow line: what it does not get through waits in the outbox, for its lanes
-        alone, and is published when the line is fast again."""
+        """A relay with little bandwidth: rows of its lanes wait in the outbox, and are published when
+        the bandwidth is back."""
         victim = cluster.containers("relay")[0]
         space = ("nsenter", "-t", victim.pid, "-n")
-        # A container that was cut off before has another name for it.
+        # A container that was disconnected before has an interface with another name.
         device = next(line.split()[1] for line in cluster.run(*space, "ip", "-o", "-4",
                                                               "address").splitlines()
                       if f" {victim.address}/" in line)
         words = (*space, "tc", "qdisc")
         cluster.run(*words, "add", "dev", device, "root", "tbf", "rate", rate, "burst", "16kbit",
                     "latency", "400ms")
-        waiting = "SELECT " + " + ".join(f"(SELECT COUNT(*) FROM {lane})" for lane in load.LANES)
         most, until = 0, time.monotonic() + seconds
         try:
             while time.monotonic() < until:
-                most = max(most, self.controls.number(waiting))
+                most = max(most, load.count_outbox_rows(self.controls))
                 time.sleep(0.2)
         finally:
             cluster.run(*words, "del", "dev", device, "root", expect=None)
         if most < VOTES_BETWEEN:
-            raise AssertionError(f"at most {most} rows waited: the line was not slow enough")
+            raise AssertionError(f"at most {most} rows waited: the rate was not low enough")
         self.flows()
         self.controls.wait_healthy("relay")
         wait_for("the outbox to be short again",
-                 lambda: self.controls.number(waiting) < VOTES_BETWEEN, SETTLE_S, 0.2)
+                 lambda: load.count_outbox_rows(self.controls) < VOTES_BETWEEN, SETTLE_S, 0.2)
         return f"{victim.name} had {rate}/s for {seconds} s, {most} rows waited at most"
 
     # -- the topic
@@ -390,10 +388,10 @@ class Scenarios:
         return f"{self.partitions} partitions have other preferred leaders"
 
     def add_partitions(self):
-        return partitions.add(self)
+        return more_partitions.add_partitions(self)
 
     def fill_disk(self):
-        return disks.fill(self)
+        return full_disk.fill_disk(self)
 
     # -- the database
 
@@ -445,7 +443,7 @@ ORDER = (
     ("a consumer loses the database alone", "cut_consumer_from_mysql", True),
     ("packets are lost", "lose_packets", False),
     ("the database is far away and its connections break", "delay_database", False),
-    ("a relay has a slow line", "limit_rate", False),
+    ("a relay has little bandwidth", "limit_rate", False),
     ("partitions are reassigned", "reassign", False),
     ("the disk of a broker is full", "fill_disk", False),
     ("partitions are added", "add_partitions", False),

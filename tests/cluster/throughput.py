@@ -74,7 +74,7 @@ class Throughput:
         self.controls.replace("consume", count, FAR_SETTINGS if far else None)
         world.wait_shared("partitions", world.shares_of_partitions, world.fair(world.partitions, count))
         if far:
-            far.lead(*cluster.containers("consume"))
+            far.route(*cluster.containers("consume"))
         self.controls.scale("relay", 0)
         self.fill()
         before = self.applied()

@@ -34,7 +34,7 @@ class SmallDisk:
         self.start_broker()
 
     def end(self):
-        """Onto the volume of before."""
+        """Moves the data back onto the broker's volume."""
         moved = self.controls.disks.pop(BROKER, None)
         self.stop_broker()
         if moved:
@@ -50,7 +50,7 @@ class SmallDisk:
         return cluster.docker("exec", self.holder, *words, expect=expect, streams=True)
 
     def move(self, old, new):
-        """With the holes of its files."""
+        """Keeps the holes of sparse files."""
         self.execute("sh", "-c", f"find {new} -mindepth 1 -delete; cp -a --sparse=always {old}/. {new}/")
 
     def stop_broker(self):
@@ -74,9 +74,9 @@ def restarts():
     return sum(container.facts["RestartCount"] for container in cluster.containers(BROKER))
 
 
-def fill(world):
-    """The broker ends, and again whenever the engine starts it. The other two go on without it. With
-    room again it comes back by itself and catches up."""
+def fill_disk(world):
+    """The broker ends, and again whenever the engine starts it; the other two continue. When the disk
+    has room again, the broker starts and catches up."""
     disk = SmallDisk(world.controls)
     try:
         disk.start()

@@ -11,7 +11,7 @@ from waiting import wait_for
 MORE = 3
 
 
-def add(world):
+def add_partitions(world):
     controls = world.controls
     due = world.partitions + MORE
     begin = time.monotonic()
@@ -38,7 +38,7 @@ def add(world):
     paused = time.monotonic() - begin
     world.wait_shared("partitions", world.shares_of_partitions, world.fair(due, 3))
     world.flows()
-    # The new ones get votes, too.
+    # The new partitions must get votes, too.
     world.watcher.pauses(begin, time.monotonic())
     grown = [number for number, end in failover.topic_ends(controls).items()
              if number >= due - MORE and end > 0]

@@ -7,15 +7,15 @@ import time
 
 import cluster
 
-RIVALS = 12
+CLIENTS = 12
 SECONDS = 10
 VOTER_FIRST = 2 * 10**8
-VOTERS = 10**6     # of each rival
+VOTERS = 10**6     # of each client
 LOOK_S = 0.05
 VOTES = 'tallybox_votes_total{result="changed"}'
 
 
-class Rival(threading.Thread):
+class Client(threading.Thread):
     """Gives one vote after the other, and takes every other one back."""
 
     def __init__(self, number, voter, content, stop):
@@ -58,7 +58,7 @@ def total_and_sum(controls, content):
                        [content, content])[0]
 
 
-def contend(world):
+def vote_on_one_content(world):
     controls = world.controls
     content = world.load.contents.range[0]
     # The other voters of the run would hide which serve took part.
@@ -66,10 +66,10 @@ def contend(world):
     time.sleep(1)
     before = counted(controls)
     stop = threading.Event()
-    rivals = [Rival(number, world.load.make_voter(f"rival-{number}"), content, stop)
-              for number in range(RIVALS)]
-    for rival in rivals:
-        rival.start()
+    clients = [Client(number, world.load.make_voter(f"contender-{number}"), content, stop)
+              for number in range(CLIENTS)]
+    for client in clients:
+        client.start()
     looks, until = 0, time.monotonic() + SECONDS
     try:
         while time.monotonic() < until:
@@ -81,17 +81,17 @@ def contend(world):
             time.sleep(LOOK_S)
     finally:
         stop.set()
-        for rival in rivals:
-            rival.join(60)
+        for client in clients:
+            client.join(60)
         after = counted(controls)
         world.load.pause(False)
-    errors = [rival.error for rival in rivals if rival.error]
+    errors = [client.error for client in clients if client.error]
     if errors:
         raise AssertionError(f"a voter failed: {errors[0]!r}")
     parts = [after[name] - before.get(name, 0) for name in after]
-    ours = sum(rival.counted for rival in rivals)
+    ours = sum(client.counted for client in clients)
     if min(parts) <= 0:
         raise AssertionError(f"one of them took no part: {after}")
-    return (f"{ours / SECONDS:.0f} votes a second of {RIVALS} clients, "
+    return (f"{ours / SECONDS:.0f} votes a second of {CLIENTS} clients, "
             f"{' and '.join(f'{part:.0f}' for part in parts)} changes by each serve, exact {looks} times "
             f"of {looks}")
