@@ -279,7 +279,8 @@ cluster_up() {
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$CLUSTER"
-    up_note up $$
+    # Of this subshell, not of the test around it, which calls `down` later.
+    up_note up "$BASHPID"
     engine_need
     if ! cluster_load; then
         images_prepare
