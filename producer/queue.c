@@ -31,6 +31,7 @@ struct queue {
     size_t weight;  /* that waits in all shards */
     size_t running; /* entries that workers have taken */
     struct breaker breaker;
+    bool tried; /* the database, with either outcome */
     bool closed;
     struct condition database; /* config.dep; has a lock of its own */
     struct condition database_more;
@@ -385,6 +386,7 @@ void queue_worked(struct queue *queue, int64_t now_ms)
 {
     pthread_mutex_lock(&queue->lock);
     breaker_worked(&queue->breaker);
+    queue->tried = true;
     pthread_mutex_unlock(&queue->lock);
     condition_ok(&queue->database, now_ms);
     condition_ok(&queue->database_more, now_ms);
@@ -396,6 +398,7 @@ void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, bool more,
     assert(!more || queue->config.dep_more);
     pthread_mutex_lock(&queue->lock);
     breaker_failed(&queue->breaker, now_ms, rng);
+    queue->tried = true;
     pthread_mutex_unlock(&queue->lock);
     condition_fail(more ? &queue->database_more : &queue->database, now_ms, err);
     if (more)
@@ -410,4 +413,14 @@ bool queue_is_unavailable(struct queue *queue)
     is_open = queue->breaker.open;
     pthread_mutex_unlock(&queue->lock);
     return is_open;
+}
+
+bool queue_was_tried(struct queue *queue)
+{
+    bool tried;
+
+    pthread_mutex_lock(&queue->lock);
+    tried = queue->tried;
+    pthread_mutex_unlock(&queue->lock);
+    return tried;
 }

@@ -587,37 +587,46 @@ static enum rc serve_start(void *role, struct err *err)
     return rc;
 }
 
+static bool is_silent(const struct serve *serve, int64_t silent_ms)
+{
+    return silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS;
+}
+
 static void report_database(struct health *health, struct queue *queue, int64_t silent_ms,
                             const struct serve *serve, const char *name)
 {
     if (queue_is_unavailable(queue))
         health_bad(health, name, "cannot be reached or does not take the work; the log says why");
-    else if (silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS)
+    else if (is_silent(serve, silent_ms))
         health_bad(health, name, "has not answered a statement for %" PRId64 " s",
                    silent_ms / 1000);
     else
         health_good(health, name);
 }
 
-/* Votes are taken while the sink is away, and lists are answered from memory: ready all the same.
- */
+/* For what is no reason to take votes elsewhere when it fails. A process that starts is not ready
+ * before it knows: until then it would refuse requests for no reason. */
+static void report_extra(struct health *health, struct queue *queue, bool silent, const char *name,
+                         const char *without)
+{
+    if (!queue_was_tried(queue))
+        health_bad(health, name, "not reached yet");
+    else if (queue_is_unavailable(queue) || silent)
+        health_warn(health, name, "cannot be reached: %s; the log says why", without);
+    else
+        health_good(health, name);
+}
+
+/* Votes are taken while the sink is away, and lists are answered from memory. */
 static void report_remarks(struct health *health, const struct serve *serve, int64_t silent_ms)
 {
-    if (queue_is_unavailable(serve->remarks) ||
-        silent_ms > serve->env.settings->api.request_timeout_ms + SILENT_MS)
-        health_warn(health, "database for remarks",
-                    "cannot be reached: lists are old or answered 503; the log says why");
-    else
-        health_good(health, "database for remarks");
+    report_extra(health, serve->remarks, is_silent(serve, silent_ms), "database for remarks",
+                 "lists are old or answered 503");
 }
 
 static void report_dead(struct health *health, const struct serve *serve)
 {
-    if (queue_is_unavailable(serve->dead))
-        health_warn(health, "databases for dead records",
-                    "cannot be reached: /v1/dead answers 503; the log says why");
-    else
-        health_good(health, "databases for dead records");
+    report_extra(health, serve->dead, false, "databases for dead records", "/v1/dead answers 503");
 }
 
 /* Deleted remarks are listed no more, whatever their removal waits for. */
@@ -691,11 +700,17 @@ static void report_tasks(struct health *health, struct serve *serve)
 
     for (size_t i = 0; i < serve->shard_count; i++)
         tasks_ms = max_ms(tasks_ms, measure_silence_ms(&serve->shards[i].task_loop));
-    if (!serve->has_votes)
+    if (serve->has_votes)
+        report_extra(health, serve->tasks, is_silent(serve, tasks_ms), "database for tasks",
+                     "/v1/tasks answers 503");
+    else
         report_database(health, serve->tasks, tasks_ms, serve, "database for tasks");
     report_queue(health, serve->tasks, "task queue");
-    if (serve->tries)
+    if (serve->tries) {
+        report_extra(health, serve_tries_queue(serve->tries), false, "database for tries",
+                     "/v1/tasks?try=1 answers 503");
         report_queue(health, serve_tries_queue(serve->tries), "try queue");
+    }
 }
 
 static void serve_health(void *role, struct health *health)

@@ -45,9 +45,6 @@ class ManyRemarks(suite.Case):
             "api.page_cache_bytes_max": int(cls.cache_mib * MIB),
             "api.recommended_bytes_max": int(cls.lists_mib * MIB),
             "api.recommended_items_max": cls.items})
-        # Ready all the same while the connection for lists is not made yet.
-        suite.wait_for("serve to read remarks",
-                       lambda: "database for remarks: ok" in cls.serve.admin("/readyz").body.decode())
 
     @classmethod
     def fill(cls):

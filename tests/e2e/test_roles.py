@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -260,6 +261,54 @@ class Heartbeats(suite.Case):
         self.assertIn("role relay: no live instance; many-1 died 6 days ago", self.problems())
 
 
+class Door:
+    """Forwards the first connection, which asks for the version of the schema, and lets all others
+    wait until it is opened."""
+
+    def __init__(self, to):
+        self.to = to
+        self.opened = threading.Event()
+        self.sockets = [socket.create_server(("127.0.0.1", 0))]
+        self.port = self.sockets[0].getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        first = True
+        while True:
+            try:
+                client, _ = self.sockets[0].accept()
+            except OSError:
+                return
+            threading.Thread(target=self.forward, args=(client, first), daemon=True).start()
+            first = False
+
+    def forward(self, client, first):
+        self.sockets.append(client)
+        if not first:
+            self.opened.wait()
+        try:
+            server = socket.create_connection(("127.0.0.1", self.to))
+            self.sockets.append(server)
+            threading.Thread(target=self.copy, args=(server, client), daemon=True).start()
+            self.copy(client, server)
+        except OSError:
+            pass
+
+    @staticmethod
+    def copy(source, target):
+        try:
+            while piece := source.recv(65536):
+                target.sendall(piece)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self):
+        self.opened.set()
+        for sock in self.sockets:
+            sock.close()
+
+
 class Readiness(suite.Case):
     """A role says what it waits for, and recovers by itself."""
 
@@ -298,6 +347,18 @@ class Readiness(suite.Case):
         relay.wait_ready(120)
         consume.wait_ready(120)
         self.stack.wait_drained()
+
+    def test_a_serve_that_starts_is_not_ready_before_it_has_tried_each_database(self):
+        door = Door(suite.database().port)
+        self.addCleanup(door.close)
+        serve = self.start("serve", ready=False,
+                           sets={"sink.host": "127.0.0.1", "sink.port": door.port})
+        self.wait_not_ready(serve, "database for remarks: not reached yet")
+        door.opened.set()
+        serve.wait_ready()
+        text = serve.admin("/readyz").body.decode()
+        for name in ("database for remarks", "database for tasks"):
+            self.assertIn(f"{name}: ok", text)
 
     def test_roles_start_before_their_servers(self):
         suite.database().stop()

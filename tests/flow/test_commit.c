@@ -14,8 +14,10 @@ static void nothing_is_taken_before_the_database_was_seen(void **state)
     struct commit_fixture *fixture = *state;
 
     assert_true(queue_is_unavailable(fixture->queue));
+    assert_false(queue_was_tried(fixture->queue));
     commit_fixture_ask(fixture, 0, 1, 1, 10, QUEUE_UNAVAILABLE);
     commit_fixture_begin(fixture);
+    assert_true(queue_was_tried(fixture->queue));
     commit_fixture_ask(fixture, 0, 1, 1, 10, QUEUE_TAKEN);
     commit_fixture_step(fixture, 0);
 }
