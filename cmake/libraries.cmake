@@ -60,3 +60,25 @@ if(NOT TARGET dep::mysql)
   message(FATAL_ERROR "no MySQL client library found (looked for: ${clients}); "
                       "install libmariadb-dev or libmysqlclient-dev")
 endif()
+
+# What common/db/binlog_link.c needs of MariaDB's library is in its headers, but not in its manual.
+if(TALLYBOX_MYSQL_PACKAGE STREQUAL "libmariadb")
+  set(CMAKE_REQUIRED_LIBRARIES PkgConfig::libmariadb)
+  # Asked again after an upgrade.
+  set(streams TALLYBOX_STREAMS_${libmariadb_VERSION})
+  check_c_source_compiles(
+    "#include <mysql.h>
+     int main(void)
+     {
+         MYSQL *mysql = mysql_init(0);
+         if (mysql->methods->db_command(mysql, (enum enum_server_command)18, \"\", 0, 1, 0) != 0)
+             return 1;
+         return mysql_net_read_packet(mysql) == packet_error || mysql->net.read_pos == 0;
+     }"
+    ${streams})
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  if(NOT ${${streams}})
+    message(FATAL_ERROR "libmariadb ${libmariadb_VERSION} cannot stream the binary log: "
+                        "db_command or mysql_net_read_packet is not what 3.3 has")
+  endif()
+endif()

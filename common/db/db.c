@@ -130,6 +130,16 @@ enum rc db_connect(struct db *db, struct err *err)
     return RC_OK;
 }
 
+MYSQL *db_handle_of(const struct db *db)
+{
+    return db->mysql;
+}
+
+const char *db_place_of(const struct db *db)
+{
+    return db->place;
+}
+
 void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx)
 {
     db->on_origin = on_origin;

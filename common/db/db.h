@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One MySQL or MariaDB connection. Only this module and common/db/handle.c call the client library.
+/* One MySQL or MariaDB connection. Only this module, common/db/handle.c and common/db/binlog_link.c
+ * call the client library.
  * A db belongs to one thread at a time.
  *
  * Every session runs in READ COMMITTED, UTC, utf8mb4, a strict sql_mode without

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes connections: starts the client library, and sets its options, TLS and the variables of
- * every session. Only db.c includes this header, and only these two files call the library. Any
- * thread. */
+ * every session. Only db.c and binlog_link.c include this header, and only these files call the
+ * library. Any thread. */
 #ifndef COMMON_DB_HANDLE_H
 #define COMMON_DB_HANDLE_H
 
 #include "common/config/settings.h"
+#include "common/db/db.h"
 #include "common/db/server.h"
 #include "common/err.h"
 
@@ -34,6 +35,11 @@ void db_pipe_signal_ignore(void);
 /* Connects without session set-up. place appears in err. The caller owns *out. */
 enum rc db_handle_connect(MYSQL **out, const struct mysql_settings *settings, const char *place,
                           struct err *err);
+
+/* Of a connected db: its handle, for what db.h has no call for. NULL: it is not connected. */
+MYSQL *db_handle_of(const struct db *db);
+/* "mysql HOST:PORT", for error texts. */
+const char *db_place_of(const struct db *db);
 
 /* Returns the file descriptor of the connection. */
 int db_handle_socket(MYSQL *mysql);

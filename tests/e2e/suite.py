@@ -176,6 +176,23 @@ def run():
     return _run
 
 
+class OwnServer(Server):
+    """A database server of one test class, with these arguments."""
+
+    def __init__(self, name, arguments):
+        super().__init__(DATABASE, run().folder / name)
+        self.arguments = arguments
+
+    def start(self, port=None):
+        normal = SERVER_ARGUMENTS[self.kind]
+        SERVER_ARGUMENTS[self.kind] = normal + self.arguments
+        try:
+            super().start(port)
+        finally:
+            SERVER_ARGUMENTS[self.kind] = normal
+        run().servers[str(self.folder)] = self
+
+
 def database():
     return run().server(DATABASE)
 

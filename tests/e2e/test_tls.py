@@ -14,23 +14,6 @@ import suite  # noqa: E402
 NOT_LOCAL = "0.0.0.0"
 
 
-class SecureServer(suite.Server):
-    """A database server of its own with these arguments."""
-
-    def __init__(self, name, arguments):
-        super().__init__(suite.DATABASE, suite.run().folder / name)
-        self.arguments = arguments
-
-    def start(self):
-        normal = suite.SERVER_ARGUMENTS[self.kind]
-        suite.SERVER_ARGUMENTS[self.kind] = normal + self.arguments
-        try:
-            super().start()
-        finally:
-            suite.SERVER_ARGUMENTS[self.kind] = normal
-        suite.run().servers[str(self.folder)] = self
-
-
 class MysqlTls(unittest.TestCase):
     """`mysql.tls` and `mysql.tls_ca`."""
 
@@ -46,7 +29,7 @@ class MysqlTls(unittest.TestCase):
         if places:
             cert, key = self.authority.issue(name, places)
             arguments = [f"--ssl-ca={self.authority.ca}", f"--ssl-cert={cert}", f"--ssl-key={key}"]
-        server = SecureServer(name, arguments)
+        server = suite.OwnServer(name, arguments)
         server.start()
         self.addCleanup(server.stop)
         return server

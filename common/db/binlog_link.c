@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/db/binlog_link.h"
+
+#include "common/buf.h"
+#include "common/db/handle.h"
+
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define DUMP_NON_BLOCK 1 /* flag of a dump: end at the end of the log */
+#define END_PACKET 0xfe
+#define END_PACKET_LEN_MAX 8
+
+#define CANNOT_READ_BINLOG 1236
+#define LOST_IN_QUERY 2013
+
+/* What a server waits for a reader that takes nothing before it closes the connection. Longer than
+ * a broker is usually away; a reader that was closed begins again. */
+#define SERVER_WRITE_WAIT_S 600
+
+#define NS_PER_MS INT64_C(1000000)
+
+/* A connection whose other end vanished is noticed without anything to send. */
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 5
+#define KEEPALIVE_PROBES 3
+
+struct binlog_link {
+    struct mysql_settings settings; /* the caller's with the time-outs of a stream */
+    struct db *db;
+    MYSQL *mysql; /* of db */
+    enum binlog_refusal refusal;
+    bool until_end;
+    bool any; /* an event has come */
+    int64_t silence_ms;
+#ifndef LIBMARIADB
+    MYSQL_RPL dump;
+#endif
+};
+
+/* Part of the text of a refusal. Both servers report all of them with one number. */
+struct refusal_words {
+    const char *words;
+    enum binlog_refusal refusal;
+};
+
+/* From rpl_binlog_sender.cc and messages_to_clients.txt of MySQL 9.7, and sql_repl.cc and
+ * errmsg.txt of MariaDB 10.11; "master" and "slave" have become "source" and "replica" in some of
+ * them. */
+static const struct refusal_words refusals[] = {
+    {"purged", BINLOG_REFUSAL_PURGED},
+    {"Could not find first log file", BINLOG_REFUSAL_PURGED},
+    {"Could not find GTID state", BINLOG_REFUSAL_PURGED},
+    {"more GTIDs than", BINLOG_REFUSAL_AHEAD},
+    {"which is not in the", BINLOG_REFUSAL_AHEAD},
+    {"position > file size", BINLOG_REFUSAL_AHEAD},
+    {"impossible position", BINLOG_REFUSAL_AHEAD},
+    {"with the same server_", BINLOG_REFUSAL_REPLACED},
+};
+
+enum binlog_refusal binlog_refusal_of(unsigned code, const char *text)
+{
+    if (code != CANNOT_READ_BINLOG)
+        return BINLOG_REFUSAL_NONE;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        if (strstr(text, refusals[i].words))
+            return refusals[i].refusal;
+    return BINLOG_REFUSAL_OTHER;
+}
+
+/* Each server ignores the variables of the other. The algorithm of checksums is that of the file; a
+ * reader that does not name one that it knows gets no event from a file with checksums. A
+ * capability of 4 makes MariaDB send GTIDs. MySQL ends an earlier stream of the same uuid. */
+static enum rc set_variables(struct binlog_link *link, const struct binlog_start *start,
+                             struct err *err)
+{
+    int64_t heartbeat_ns = start->heartbeat_ms * NS_PER_MS;
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_print(&sql,
+              "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32', "
+              "@master_heartbeat_period = %" PRId64 ", @source_heartbeat_period = %" PRId64
+              ", @mariadb_slave_capability = 4, "
+              "@slave_uuid = '74616c6c-7962-6f78-0000-0000%08" PRIx32
+              "', @replica_uuid = @slave_uuid, net_write_timeout = %d, wait_timeout = %d",
+              heartbeat_ns, heartbeat_ns, start->server_id, SERVER_WRITE_WAIT_S,
+              SERVER_WRITE_WAIT_S);
+    if (!start->file && start->gtid_text) {
+        /* Strict: a position that this server has never had is refused. */
+        buf_text_put(&sql, ", @slave_gtid_strict_mode = 1, @slave_connect_state = ");
+        db_put_text(link->db, &sql, start->gtid_text, strlen(start->gtid_text));
+    }
+    rc = db_exec_buf(link->db, &sql, NULL, err);
+    buf_done(&sql);
+    return rc;
+}
+
+static void set_keepalive(int fd, int64_t silence_ms)
+{
+    const struct {
+        int name;
+        int value;
+    } options[] = {
+        {TCP_KEEPIDLE, KEEPALIVE_IDLE_S},
+        {TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S},
+        {TCP_KEEPCNT, KEEPALIVE_PROBES},
+        {TCP_USER_TIMEOUT, (int)silence_ms},
+    };
+    int on = 1;
+
+    /* A Unix socket has none of them and needs none. */
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        setsockopt(fd, IPPROTO_TCP, options[i].name, &options[i].value, sizeof(int));
+}
+
+/* Reports the error of the client library. */
+static enum rc fail_link(struct binlog_link *link, struct err *err)
+{
+    unsigned code = mysql_errno(link->mysql);
+    const char *text = mysql_error(link->mysql);
+    enum rc rc = db_error_report(err, code, db_place_of(link->db), text);
+
+    link->refusal = binlog_refusal_of(code, text);
+    if (link->refusal == BINLOG_REFUSAL_NONE)
+        return rc == RC_FATAL ? rc : RC_RETRY;
+    return link->refusal == BINLOG_REFUSAL_REPLACED ? RC_RETRY : RC_FATAL;
+}
+
+/* MariaDB has got its GTIDs in a variable. */
+static bool begins_by_set(const struct binlog_link *link, const struct binlog_start *start)
+{
+    return !start->file && db_server_kind(link->db) == DB_MYSQL;
+}
+
+#ifdef LIBMARIADB
+
+#define COMMAND_DUMP 18
+#define COMMAND_DUMP_GTID 30 /* the library has no name for it */
+
+static void put_number(struct buf *out, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        buf_char(out, (char)(value >> 8 * i));
+}
+
+/* The bodies of both commands: sql/rpl_source.cc of MySQL. A set of GTIDs comes without a file
+ * name, which would win over it. */
+static void put_dump(struct buf *body, const struct binlog_start *start, bool by_set,
+                     unsigned flags)
+{
+    if (by_set) {
+        put_number(body, flags, 2);
+        put_number(body, start->server_id, 4);
+        put_number(body, 0, 4); /* length of the file name */
+        put_number(body, 4, 8); /* offset */
+        put_number(body, start->gtid_bytes_len, 4);
+        buf_put(body, start->gtid_bytes, start->gtid_bytes_len);
+        return;
+    }
+    put_number(body, start->file ? start->offset : 4, 4);
+    put_number(body, flags, 2);
+    put_number(body, start->server_id, 4);
+    if (start->file)
+        buf_text_put(body, start->file);
+}
+
+/* Connector/C has no function for this that can start by GTID on MySQL; cmake/libraries.cmake
+ * checks that the functions below exist. */
+static enum rc begin_dump(struct binlog_link *link, const struct binlog_start *start,
+                          struct err *err)
+{
+    bool by_set = begins_by_set(link, start);
+    int command = by_set ? COMMAND_DUMP_GTID : COMMAND_DUMP;
+    struct buf body = {0};
+    enum rc rc = RC_OK;
+
+    put_dump(&body, start, by_set, start->until_end ? DUMP_NON_BLOCK : 0);
+    if (body.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the request of a stream");
+    else if (link->mysql->methods->db_command(link->mysql, (enum enum_server_command)command,
+                                              body.data, body.len, 1, NULL) != 0)
+        rc = fail_link(link, err);
+    buf_done(&body);
+    return rc;
+}
+
+static enum rc read_packet(struct binlog_link *link, const uint8_t **packet, size_t *len,
+                           struct err *err)
+{
+    unsigned long size = mysql_net_read_packet(link->mysql);
+
+    if (size == packet_error)
+        return fail_link(link, err);
+    *packet = link->mysql->net.read_pos;
+    *len = size;
+    return RC_OK;
+}
+
+#else
+
+static enum rc begin_dump(struct binlog_link *link, const struct binlog_start *start,
+                          struct err *err)
+{
+    MYSQL_RPL *dump = &link->dump;
+
+    dump->server_id = start->server_id;
+    dump->start_position = start->file ? start->offset : 4;
+    dump->file_name = start->file ? start->file : "";
+    dump->file_name_length = strlen(dump->file_name);
+    dump->flags = start->until_end ? DUMP_NON_BLOCK : 0;
+    if (begins_by_set(link, start)) {
+        dump->flags |= MYSQL_RPL_GTID;
+        dump->gtid_set_encoded_size = start->gtid_bytes_len;
+        /* Without a callback the bytes are copied from here, within the call. */
+        dump->gtid_set_arg = (void *)(uintptr_t)start->gtid_bytes;
+    }
+    return mysql_binlog_open(link->mysql, dump) == 0 ? RC_OK : fail_link(link, err);
+}
+
+/* The library consumes the packet of the end; that becomes one again. */
+static enum rc read_packet(struct binlog_link *link, const uint8_t **packet, size_t *len,
+                           struct err *err)
+{
+    static const uint8_t end = END_PACKET;
+
+    if (mysql_binlog_fetch(link->mysql, &link->dump) != 0)
+        return fail_link(link, err);
+    *packet = link->dump.size > 0 ? link->dump.buffer : &end;
+    *len = link->dump.size > 0 ? link->dump.size : 1;
+    return RC_OK;
+}
+
+#endif
+
+static enum rc check_start(const struct binlog_link *link, const struct binlog_start *start,
+                           struct err *err)
+{
+    enum db_kind kind = db_server_kind(link->db);
+
+    if (start->file && start->offset > UINT32_MAX)
+        return err_fail(err, RC_REJECT, 0,
+                        "%s: offset %" PRIu64 " in %s is above 4 GiB: only a GTID can name it",
+                        db_place_of(link->db), start->offset, start->file);
+    if (!start->file && (kind == DB_MARIADB ? !start->gtid_text : !start->gtid_bytes))
+        return err_fail(err, RC_REJECT, 0, "%s: the position is of another kind of server",
+                        db_place_of(link->db));
+    return RC_OK;
+}
+
+static enum rc start_stream(struct binlog_link *link, const struct binlog_start *start,
+                            db_on_origin on_origin, void *on_origin_ctx, struct err *err)
+{
+    enum rc rc = db_open(&link->db, &link->settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    db_on_connect(link->db, on_origin, on_origin_ctx);
+    rc = db_connect(link->db, err);
+    if (rc == RC_OK)
+        rc = check_start(link, start, err);
+    if (rc == RC_OK)
+        rc = set_variables(link, start, err);
+    if (rc != RC_OK)
+        return rc;
+    link->mysql = db_handle_of(link->db);
+    set_keepalive(db_handle_socket(link->mysql), start->silence_ms);
+    return begin_dump(link, start, err);
+}
+
+enum rc binlog_link_open(struct binlog_link **out, const struct mysql_settings *settings,
+                         const struct binlog_start *start, db_on_origin on_origin,
+                         void *on_origin_ctx, struct err *err)
+{
+    struct binlog_link *link = calloc(1, sizeof(*link));
+    enum rc rc;
+
+    *out = NULL;
+    if (!link)
+        return err_fail(err, RC_FATAL, 0, "no memory for a stream");
+    link->settings = *settings;
+    link->settings.query_timeout_ms = start->silence_ms;
+    link->until_end = start->until_end;
+    link->silence_ms = start->silence_ms;
+    rc = start_stream(link, start, on_origin, on_origin_ctx, err);
+    if (rc == RC_OK)
+        *out = link;
+    else
+        binlog_link_close(link);
+    return rc;
+}
+
+void binlog_link_close(struct binlog_link *link)
+{
+    if (!link)
+        return;
+#ifndef LIBMARIADB
+    if (link->mysql)
+        mysql_binlog_close(link->mysql, &link->dump);
+#endif
+    db_close(link->db);
+    free(link);
+}
+
+/* The library says "lost connection" for a server that was silent, too. */
+static enum rc explain_loss(struct binlog_link *link, enum rc rc, struct err *err)
+{
+    if (rc == RC_RETRY && err && err->code == LOST_IN_QUERY)
+        err_wrap(err, "the stream was lost, or the server was silent for %" PRId64 " s%s",
+                 link->silence_ms / 1000, link->any ? "" : " before its first event");
+    return rc;
+}
+
+enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *len, struct err *err)
+{
+    const uint8_t *packet = NULL;
+    size_t size = 0;
+    enum rc rc;
+
+    db_thread_enter();
+    rc = read_packet(link, &packet, &size, err);
+    if (rc != RC_OK)
+        return explain_loss(link, rc, err);
+    if (size > 0 && size <= END_PACKET_LEN_MAX && packet[0] == END_PACKET) {
+        *event = NULL;
+        *len = 0;
+        return link->until_end ? RC_OK
+                               : err_fail(err, RC_RETRY, 0, "%s: the server has ended the stream",
+                                          db_place_of(link->db));
+    }
+    if (size == 0 || packet[0] != 0)
+        return err_fail(err, RC_RETRY, 0, "%s: a packet of %zu bytes in the stream is no event",
+                        db_place_of(link->db), size);
+    link->any = true;
+    *event = packet + 1;
+    *len = size - 1;
+    return RC_OK;
+}
+
+bool binlog_link_ready(const struct binlog_link *link)
+{
+    struct pollfd one = {.fd = db_handle_socket(link->mysql), .events = POLLIN};
+
+    return poll(&one, 1, 0) > 0;
+}
+
+enum binlog_refusal binlog_link_refusal(const struct binlog_link *link)
+{
+    return link->refusal;
+}
+
+enum db_kind binlog_link_kind(const struct binlog_link *link)
+{
+    return db_server_kind(link->db);
+}
+
+void binlog_link_shutdown(struct binlog_link *link)
+{
+    shutdown(db_handle_socket(link->mysql), SHUT_RDWR);
+}
