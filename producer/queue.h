@@ -102,8 +102,8 @@ void queue_worked(struct queue *queue, int64_t now_ms);
 void queue_failed(struct queue *queue, int64_t now_ms, uint64_t rng, bool more,
                   const struct err *err);
 bool queue_is_unavailable(struct queue *queue);
-/* Whether a worker has reported an outcome yet: until then requests are refused, although nothing is
- * known to be wrong. */
+/* Whether a worker has reported an outcome yet: until then requests are refused, although nothing
+ * is known to be wrong. */
 bool queue_was_tried(struct queue *queue);
 
 #endif

@@ -2,139 +2,27 @@
 """The stream of a server's binary log through common/db/binlog_link: where it begins, what it does
 when the server is silent, and how it names what a server refuses."""
 
-import json
 import os
 import pathlib
-import re
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-import pymysql
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import binlog_server  # noqa: E402
 import suite  # noqa: E402
 
-BESIDE = "tallybox-binlog-stream"
-PARSER = suite.ROOT / "build/dev/tallybox-binlog"
-HEARTBEAT_MS = 1000
-SILENCE_MS = 3000
+PURGED, AHEAD, REPLACED = 1, 2, 3
 # What a busy machine may take longer.
 NOISE_S = 15
-PURGED, AHEAD, REPLACED, OTHER = 1, 2, 3, 4
-ARGUMENTS = {"mariadb": [], "mysql": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
+HEARTBEAT_MS, SILENCE_MS = binlog_server.HEARTBEAT_MS, binlog_server.SILENCE_MS
 
 
-class Stream:
-    """One process that reads the log."""
-
-    def __init__(self, server, out, **options):
-        place = pathlib.Path(suite.BINARY)
-        environment = suite.clean_environment()
-        program = place.with_name(BESIDE)
-        if place.name == "tallybox-run":
-            environment["TALLYBOX_BESIDE"] = BESIDE
-            program = place
-        self.file = pathlib.Path(out)
-        given = {"host": server.host, "port": server.port, "user": "root", "password": "", "tls": "off",
-                 "serverId": 4711, "heartbeat": HEARTBEAT_MS, "silence": SILENCE_MS, **options}
-        with open(self.file, "wb") as output:
-            self.process = subprocess.Popen([str(program), json.dumps(given)], stdout=output,
-                                            stderr=subprocess.PIPE, text=True, env=environment)
-
-    def end(self, seconds=120):
-        """(rc, refusal, number of events, text)."""
-        _, said = self.process.communicate(timeout=seconds)
-        match = re.fullmatch(r"(?s)rc=(\w+) refusal=(\d+) events=(\d+) (.*)\n", said)
-        if not match:
-            raise AssertionError(f"the stream ended with {self.process.returncode}: {said}")
-        return match[1], int(match[2]), int(match[3]), match[4]
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
-
-
-class Link(unittest.TestCase):
-    """On a server of its own, whose log is purged and damaged here."""
+class Link(binlog_server.LogCase):
+    """Every way to begin a stream, and each way in which it ends."""
 
     seconds = 60
-
-    @classmethod
-    def setUpClass(cls):
-        cls.server = suite.OwnServer("binlog-link", ARGUMENTS[suite.DATABASE])
-        cls.server.start()
-        cls.addClassCleanup(cls.server.stop)
-        cls.folder = tempfile.TemporaryDirectory(dir=suite.run().folder)
-        cls.addClassCleanup(cls.folder.cleanup)
-
-    def setUp(self):
-        self.connection = self.connect()
-        self.addCleanup(self.connection.close)
-        self.cursor = self.connection.cursor()
-        for statement in ("CREATE DATABASE IF NOT EXISTS shop", "USE shop", "DROP TABLE IF EXISTS t",
-                          "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, payload LONGBLOB)"):
-            self.cursor.execute(statement)
-
-    def connect(self):
-        return pymysql.connect(host=self.server.host, port=self.server.port, user="root",
-                               autocommit=True, connect_timeout=60)
-
-    def insert(self, payload="x", count=1):
-        for _ in range(count):
-            self.cursor.execute("INSERT INTO t (payload) VALUES (%s)", [payload])
-
-    def ask(self, statement):
-        self.cursor.execute(statement)
-        return self.cursor.fetchall()
-
-    def position(self):
-        """The transactions so far, as the server prints them."""
-        return self.ask("SELECT @@GLOBAL.gtid_binlog_pos" if suite.DATABASE == "mariadb" else
-                        "SELECT @@GLOBAL.gtid_executed")[0][0]
-
-    def log_file(self):
-        return self.ask("SHOW BINARY LOGS")[-1][0]
-
-    def stream(self, **options):
-        stream = Stream(self.server, pathlib.Path(self.folder.name) / f"stream{time.monotonic_ns()}",
-                        **options)
-        self.addCleanup(stream.kill)
-        return stream
-
-    def rows(self, stream):
-        """(id, payload) of each row in what has come so far."""
-        done = subprocess.run([PARSER, stream.file, "shop.t"], capture_output=True, text=True,
-                              timeout=60, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
-        self.facts = lines[-1]
-        return [(int(row[0]), bytes.fromhex(row[1])) for row in lines[:-1]]
-
-    def read(self, **options):
-        """The rows until the end of the log."""
-        stream = self.stream(untilEnd=True, **options)
-        rc, _, _, text = stream.end()
-        self.assertEqual(rc, "ok", text)
-        return self.rows(stream)
-
-    def refused(self, rc, refusal, *words, **options):
-        stream = self.stream(untilEnd=True, **options)
-        found = stream.end()
-        self.assertEqual((found[0], found[1]), (rc, refusal), found)
-        for word in words:
-            self.assertIn(word, found[3])
-
-    def dump_threads(self):
-        return [row[0] for row in self.ask("SHOW FULL PROCESSLIST") if row[4].startswith("Binlog Dump")]
-
-    def wait_rows(self, stream, count):
-        suite.wait_for("the stream to begin", lambda: stream.file.stat().st_size > 100, 30)
-        suite.wait_for(f"{count} rows in the stream", lambda: len(self.rows(stream)) >= count, 30)
 
     def test_a_stream_begins_behind_the_gtids_that_it_names(self):
         self.insert(count=2)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Events of the binary log: a file of a server behind its first four bytes. The table maps and rows
- * of all tables are read. Whatever the bytes are, nothing is read outside of them, and what cannot
- * be read is named. */
+ * of all tables are read, and then the changes of the last one. Whatever the bytes are, nothing is
+ * read outside of them, and what cannot be read is named. */
+#include "outbox/relay/binlog/change_stream.h"
 #include "outbox/relay/binlog/event.h"
 #include "outbox/relay/binlog/jsonb.h"
 #include "outbox/relay/binlog/payload.h"
@@ -9,6 +10,7 @@
 #include "outbox/relay/binlog/table_map.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,9 @@ static struct binlog_table table;
 static struct binlog_column columns[COLUMNS_MAX];
 static struct binlog_value values[COLUMNS_MAX];
 static bool has_table;
+static char last_schema[256];
+static char last_name[256];
+static struct change_stream stream; /* of the last table */
 
 static struct buf expanded = {.size_max = 1 << 20};
 static struct buf json = {.size_max = 1 << 16};
@@ -103,6 +108,10 @@ static bool take_table(const struct binlog_event *event)
 {
     struct err err = {0};
 
+    if (binlog_table_parse_name(&table, event, NULL) == RC_OK) {
+        snprintf(last_schema, sizeof(last_schema), "%.*s", (int)table.schema_len, table.schema);
+        snprintf(last_name, sizeof(last_name), "%.*s", (int)table.name_len, table.name);
+    }
     has_table = is_good(binlog_table_parse(&table, columns, COLUMNS_MAX, event, &err), &err);
     if (!has_table)
         return false;
@@ -189,6 +198,55 @@ static bool take_event(struct binlog_event *event)
     return event->type == BINLOG_TRANSACTION_PAYLOAD ? take_payload(event) : take_plain(event);
 }
 
+/* The length of the event, as it says itself, or what is left. */
+static uint32_t find_event_len(const uint8_t *bytes, size_t left)
+{
+    struct cursor cursor = cursor_of(bytes, left);
+    uint32_t len;
+
+    cursor_take(&cursor, 9);
+    len = cursor_u32(&cursor);
+    return cursor.bad || len > left ? (uint32_t)left : len;
+}
+
+static bool take_changes(uint64_t *undone_to)
+{
+    struct change change = {0};
+    struct err err = {0};
+    int left = 1000; /* a small input may expand to very many */
+
+    do {
+        if (!is_good(change_stream_next(&stream, &change, &err), &err))
+            return false;
+        if (change.kind == CHANGE_ROW)
+            fuzz_must(change.row > stream.skip && change.row > *undone_to, "rows are counted");
+        if (change.kind == CHANGE_ROW || change.kind == CHANGE_UNDO)
+            *undone_to = change.row;
+        if (change.kind == CHANGE_COMMIT)
+            *undone_to = 0;
+    } while (change.kind != CHANGE_WANTS_EVENT && left-- > 0);
+    return change.kind == CHANGE_WANTS_EVENT;
+}
+
+static void read_changes(const uint8_t *bytes, size_t size)
+{
+    struct err err = {0};
+    uint64_t row = 0;
+
+    if (!stream.values)
+        change_stream_init(&stream, last_schema, last_name, 1 << 20, &err);
+    if (change_stream_begin(&stream, true, "", "", 4, 0, &err) != RC_OK)
+        return;
+    for (size_t at = 0; at < size;) {
+        uint32_t len = find_event_len(bytes + at, size - at);
+
+        if (!is_good(change_stream_give(&stream, bytes + at, len, &err), &err) ||
+            !take_changes(&row))
+            break;
+        at += len;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* Of the size that it needs, so that a read past the end is seen. */
@@ -199,15 +257,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (bytes)
         memcpy(bytes, data, size);
     for (size_t at = 0; bytes && at < size;) {
-        struct cursor length = cursor_of(bytes + at, size - at);
         struct binlog_event event;
         struct err err = {0};
-        uint32_t len;
+        uint32_t len = find_event_len(bytes + at, size - at);
 
-        cursor_take(&length, 9);
-        len = cursor_u32(&length);
-        if (length.bad || len > size - at)
-            len = (uint32_t)(size - at);
         event_start = bytes + at;
         event_end = event_start + len;
         if (!is_good(binlog_event_parse(&event, bytes + at, len, &format, &err), &err))
@@ -216,6 +269,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         at += len;
     }
+    if (bytes)
+        read_changes(bytes, size);
     free(bytes);
     return 0;
 }

@@ -175,7 +175,7 @@ enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_ev
     size_t lengths;
 
     memset(format, 0, sizeof(*format));
-    cursor_u32(&cursor); /* when the file was made */
+    format->server_start = cursor_u32(&cursor) != 0; /* else 0 stands for its time */
     header = cursor_u8(&cursor);
     if (cursor.bad || cursor_left(&cursor) < 1)
         return fail_event(err, event, "is cut off");

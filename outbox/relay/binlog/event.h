@@ -25,6 +25,8 @@ enum binlog_type {
     BINLOG_STOP = 3,
     BINLOG_ROTATE = 4,
     BINLOG_INTVAR = 5,
+    BINLOG_APPEND_BLOCK = 9,
+    BINLOG_DELETE_FILE = 11,
     BINLOG_RAND = 13,
     BINLOG_USER_VAR = 14,
     BINLOG_FORMAT = 15,
@@ -74,8 +76,9 @@ enum binlog_type {
 
 /* What the format description event of a file says. Before the first one it is zeroed. */
 struct binlog_format {
-    bool checksum;   /* CRC32 behind each event */
-    char server[51]; /* its version, as "10.11.19-MariaDB-log" */
+    bool checksum;     /* CRC32 behind each event */
+    bool server_start; /* the file is the first one since the server was started */
+    char server[51];   /* its version, as "10.11.19-MariaDB-log" */
 };
 
 /* body: behind the header, without the checksum. */

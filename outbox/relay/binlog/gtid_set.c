@@ -364,8 +364,8 @@ static bool read_tag(const char **text, char tag[BINLOG_TAG_SIZE])
     return true;
 }
 
-/* An interval, or one number. Empty intervals are not written by a server. If it is none, text stays
- * at its begin. */
+/* An interval, or one number. Empty intervals are not written by a server. If it is none, text
+ * stays at its begin. */
 static bool read_interval(const char **text, struct gtid_interval *interval)
 {
     const char *at = *text;

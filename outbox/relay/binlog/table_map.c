@@ -173,6 +173,24 @@ static const char *take_name(struct cursor *cursor, size_t *len)
     return name;
 }
 
+static void take_head(struct binlog_table *table, struct cursor *cursor)
+{
+    memset(table, 0, sizeof(*table));
+    table->id = cursor_le(cursor, BINLOG_TABLE_ID_SIZE);
+    cursor_u16(cursor); /* flags */
+    table->schema = take_name(cursor, &table->schema_len);
+    table->name = take_name(cursor, &table->name_len);
+}
+
+enum rc binlog_table_parse_name(struct binlog_table *table, const struct binlog_event *event,
+                                struct err *err)
+{
+    struct cursor cursor = cursor_of(event->body, event->body_len);
+
+    take_head(table, &cursor);
+    return cursor.bad ? fail_table(err, table, "is cut off") : RC_OK;
+}
+
 enum rc binlog_table_parse(struct binlog_table *table, struct binlog_column *columns,
                            size_t columns_max, const struct binlog_event *event, struct err *err)
 {
@@ -180,11 +198,7 @@ enum rc binlog_table_parse(struct binlog_table *table, struct binlog_column *col
     uint64_t count;
     enum rc rc;
 
-    memset(table, 0, sizeof(*table));
-    table->id = cursor_le(&cursor, BINLOG_TABLE_ID_SIZE);
-    cursor_u16(&cursor); /* flags */
-    table->schema = take_name(&cursor, &table->schema_len);
-    table->name = take_name(&cursor, &table->name_len);
+    take_head(table, &cursor);
     count = cursor_packed(&cursor);
     if (cursor.bad)
         return fail_table(err, table, "is cut off");

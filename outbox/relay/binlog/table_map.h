@@ -77,6 +77,10 @@ struct binlog_table {
     bool names; /* so are the names of the columns */
 };
 
+/* Parses the begin of the event alone: id, schema and name. */
+enum rc binlog_table_parse_name(struct binlog_table *table, const struct binlog_event *event,
+                                struct err *err);
+
 /* Parses the event; columns has room for columns_max entries. */
 enum rc binlog_table_parse(struct binlog_table *table, struct binlog_column *columns,
                            size_t columns_max, const struct binlog_event *event, struct err *err);

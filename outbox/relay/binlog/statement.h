@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What the text of a statement in the binary log does, as far as a reader of rows has to know.
+ * Pure; any thread. */
+#ifndef OUTBOX_RELAY_BINLOG_STATEMENT_H
+#define OUTBOX_RELAY_BINLOG_STATEMENT_H
+
+#include "outbox/relay/binlog/event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum statement_kind {
+    STATEMENT_BEGIN, /* also XA START */
+    STATEMENT_COMMIT,
+    STATEMENT_ROLLBACK, /* of the whole transaction */
+    STATEMENT_SAVEPOINT,
+    STATEMENT_ROLLBACK_TO,
+    STATEMENT_RELEASE,
+    STATEMENT_XA_END,   /* its outcome follows */
+    STATEMENT_XA_OTHER, /* XA COMMIT, XA ROLLBACK: ends what was prepared in an earlier group */
+    STATEMENT_DATA,     /* changes rows, which are then not in the log as rows */
+    STATEMENT_OTHER,    /* definitions of tables and accounts, SET, and all else */
+};
+
+struct statement {
+    enum statement_kind kind;
+    uint64_t savepoint; /* hash of the name, for the three kinds with one */
+};
+
+/* Comments in front are skipped, and those that a server executes count as text. */
+void statement_parse(struct statement *statement, const struct binlog_query *query);
+
+/* Whether the text has this name as a word, whatever its case, anywhere: also in a comment or a
+ * string, so false is certain and true is not. */
+bool statement_names(const struct binlog_query *query, const char *name);
+
+#endif
