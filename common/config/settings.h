@@ -116,6 +116,8 @@ struct settings {
         int64_t window_rows_max;
         _Atomic int64_t poll_ms;
         _Atomic int64_t poll_idle_ms;
+        char wakeup[SETTING_TEXT_SIZE]; /* off | RELAY_WAKEUP_BINLOG */
+        int64_t server_id;              /* 0: made from the name of the instance */
         int64_t delete_rows_max;
         _Atomic int64_t delete_wait_ms;
         int64_t gap_wait_ms;
@@ -252,6 +254,7 @@ extern const size_t settings_roles_count;
 #define SETTINGS_LANE "lane.NAME"
 #define SETTINGS_LANE_PREFIX "lane."
 #define LANE_SOURCE_TABLE "table"
+#define RELAY_WAKEUP_BINLOG "binlog"
 
 #define SETTINGS_KAFKA "kafka"
 #define SETTINGS_KAFKA_SERVERS "bootstrap.servers"

@@ -179,6 +179,15 @@ static bool is_same(const struct part *a, const struct part *b)
     return a->len == b->len && strncasecmp(a->at, b->at, a->len) == 0;
 }
 
+/* MariaDB shows REPLICATION CLIENT by the name that it has there since 10.5. */
+static bool is_privilege(const struct part *own, const struct part *wanted)
+{
+    static const struct part client = {"REPLICATION CLIENT", 18};
+    static const struct part monitor = {"BINLOG MONITOR", 14};
+
+    return is_same(own, wanted) || (is_same(wanted, &client) && is_same(own, &monitor));
+}
+
 static bool has_column(struct part columns, const struct part *wanted)
 {
     struct part column;
@@ -201,7 +210,7 @@ static bool grants_privilege(const struct grant *granted, const struct part *nam
         struct part columns;
 
         split_columns(&privilege, &own, &columns);
-        if (columns.len == 0 && (is_same(&own, name) || find_text(&own, "ALL PRIVILEGES")))
+        if (columns.len == 0 && (is_privilege(&own, name) || find_text(&own, "ALL PRIVILEGES")))
             return true;
         if (column && is_same(&own, name) && has_column(columns, column))
             return true;

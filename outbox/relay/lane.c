@@ -252,6 +252,18 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms)
     return lane_epoch(lane, lane_now(lane, now_ms));
 }
 
+void lane_note_write(struct lane *lane)
+{
+    /* The reader that has not looked yet was woken before. */
+    if (!atomic_exchange(&lane->written, true))
+        lane_wake(lane, LANE_READER);
+}
+
+void lane_set_watched(struct lane *lane, bool watched)
+{
+    atomic_store(&lane->watched, watched);
+}
+
 void lane_request_full_scan(struct lane *lane)
 {
     atomic_store(&lane->full_scan_requested, true);

@@ -101,6 +101,9 @@ struct lane {
     atomic_llong scan;               /* by the reader: number of its present full scan */
     atomic_bool full_scan_requested; /* by any step: begin the next full scan now */
 
+    atomic_bool watched; /* lane_note_write() is called for every transaction that writes rows */
+    atomic_bool written; /* it was called since the reader has looked last */
+
     struct diverted_keys diverted; /* keys whose rows are moved into the retry queue */
 
     struct condition reading;       /* MySQL, set by the reader */
@@ -145,6 +148,14 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
  * Invariant R9: when its database was replaced or has lost transactions, a lane gives up its rows
  * in flight and reads from the lowest row (mutant origin-ignored). */
 void lane_origin_lost(struct lane *lane, const struct err *why);
+
+/* Tells that a transaction has written to the lane's table, whose rows will be visible within
+ * milliseconds. Any thread. */
+void lane_note_write(struct lane *lane);
+
+/* Sets whether lane_note_write() will be called for each of them: an idle reader then polls once a
+ * second. Any thread. */
+void lane_set_watched(struct lane *lane, bool watched);
 
 /* Makes the reader begin a full scan as soon as every batch has returned to it. Any thread. */
 void lane_request_full_scan(struct lane *lane);

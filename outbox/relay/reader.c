@@ -7,8 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The reader polls every poll_ms until this time after the last row, then every poll_idle_ms. */
+/* The reader polls every poll_ms until this time after the last row, then every poll_idle_ms, or
+ * every WATCHED_POLL_MS while it is told of each transaction that writes rows. */
 #define BUSY_MS 1000
+#define WATCHED_POLL_MS 1000
 
 #define GAPS_PER_MS 100
 #define GAPS_WAIT_MS_MAX 50
@@ -388,8 +390,12 @@ static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
     int64_t wait_ms = settings->relay.poll_ms;
 
     wait_ms += gaps_ms < GAPS_WAIT_MS_MAX ? gaps_ms : GAPS_WAIT_MS_MAX;
-    if (now_ms - reader->busy_ms >= BUSY_MS && wait_ms < settings->relay.poll_idle_ms)
+    if (now_ms - reader->busy_ms < BUSY_MS)
+        return wait_ms;
+    if (wait_ms < settings->relay.poll_idle_ms)
         wait_ms = settings->relay.poll_idle_ms;
+    if (wait_ms < WATCHED_POLL_MS && atomic_load(&reader->lane->watched))
+        wait_ms = WATCHED_POLL_MS;
     return wait_ms;
 }
 
@@ -625,6 +631,9 @@ static int64_t read_batch(struct reader *reader, int64_t now_ms)
 
     if (reader->spare_count == 0 || reader->window.count == reader->window.count_max)
         return LANE_WAIT_MS;
+    /* A transaction is told of before its rows can be seen. */
+    if (atomic_exchange(&reader->lane->written, false))
+        reader->busy_ms = now_ms;
     batch = reader->spare[reader->spare_count - 1];
     rc = poll_table(reader, batch, now_ms, &more, &err);
     if (rc == RC_OK && batch->count > 0)

@@ -16,11 +16,13 @@
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
 #include "outbox/relay/source_mysql.h"
+#include "outbox/relay/stream_wakeup_mysql.h"
 #include "outbox/relay/writers_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A clean stop may drain the lanes for this part of admin.stop_timeout_ms. */
 #define STOP_PART_NUMERATOR 3
@@ -54,6 +56,9 @@ struct relay {
     struct loop renewer;
     struct probe_kafka probe;
     struct loop prober;
+    bool has_wakeup; /* relay.wakeup = binlog */
+    struct stream_wakeup wakeup;
+    struct loop waker;
 };
 
 static void wake_step(void *ctx, enum lane_step step)
@@ -203,7 +208,38 @@ static void relay_close(void *role)
     loop_done(&relay->renewer);
     probe_kafka_close(&relay->probe);
     loop_done(&relay->prober);
+    stream_wakeup_close(&relay->wakeup);
+    loop_done(&relay->waker);
     free(relay);
+}
+
+static void note_write(void *ctx, size_t table)
+{
+    const struct relay *relay = ctx;
+
+    lane_note_write(&relay->runtimes[table]->lane);
+}
+
+static void set_watched(void *ctx, size_t table, bool connected)
+{
+    const struct relay *relay = ctx;
+
+    lane_set_watched(&relay->runtimes[table]->lane, connected);
+}
+
+static enum rc open_wakeup(struct relay *relay, struct err *err)
+{
+    const struct role_env *env = relay->env;
+    enum rc rc;
+
+    relay->has_wakeup = strcmp(env->settings->relay.wakeup, RELAY_WAKEUP_BINLOG) == 0;
+    if (!relay->has_wakeup)
+        return RC_OK;
+    rc = stream_wakeup_open(&relay->wakeup, env->settings, relay->tables, relay->count,
+                            env->instance, note_write, set_watched, relay, err);
+    return rc == RC_OK ? loop_init(&relay->waker, "relay-wakeup", stream_wakeup_step,
+                                   &relay->wakeup, env->stop, err)
+                       : rc;
 }
 
 static enum rc open_leases(struct relay *relay, struct err *err)
@@ -255,6 +291,7 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     relay->env = env;
     relay->renewer.wakeup.fd = -1;
     relay->prober.wakeup.fd = -1;
+    relay->waker.wakeup.fd = -1;
     probe_kafka_open(&relay->probe, env->settings);
     writers_mysql_init(&relay->writers);
     rc = open_runtimes(relay, err);
@@ -262,6 +299,8 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
         rc = open_leases(relay, err);
     if (rc == RC_OK)
         rc = loop_init(&relay->prober, "relay-kafka", probe_step, relay, env->stop, err);
+    if (rc == RC_OK)
+        rc = open_wakeup(relay, err);
     if (rc == RC_OK)
         *role = relay;
     else
@@ -277,6 +316,9 @@ static void join_threads(struct relay *relay)
     }
     loop_join(&relay->renewer);
     loop_join(&relay->prober);
+    if (relay->has_wakeup)
+        stream_wakeup_stop(&relay->wakeup);
+    loop_join(&relay->waker);
 }
 
 static enum rc relay_start(void *role, struct err *err)
@@ -292,6 +334,8 @@ static enum rc relay_start(void *role, struct err *err)
         rc = loop_start(&relay->renewer, err);
     if (rc == RC_OK)
         rc = loop_start(&relay->prober, err);
+    if (rc == RC_OK && relay->has_wakeup)
+        rc = loop_start(&relay->waker, err);
     if (rc != RC_OK) {
         stop_request(relay->env->stop);
         join_threads(relay);
@@ -348,6 +392,11 @@ static void relay_health(void *role, struct health *health)
         health_bad(health, "leases", "%s", err.text);
     else
         health_good(health, "leases");
+    if (relay->has_wakeup && stream_wakeup_failing(&relay->wakeup, &err))
+        health_warn(health, "wakeup",
+                    "no binary log comes, so the lanes are polled as without it: %s", err.text);
+    else if (relay->has_wakeup)
+        health_good(health, "wakeup");
     for (size_t i = 0; i < relay->count; i++)
         add_lane_health(relay, relay->runtimes[i], health);
 }
@@ -391,11 +440,17 @@ static void relay_join(void *role)
     drain_lanes(relay);
 }
 
+static void register_metrics(void)
+{
+    relay_metrics_register();
+    stream_wakeup_register();
+}
+
 const struct role relay_role = {
     .name = "relay",
     .about = "Publishes the rows of outbox tables to Kafka, in the order of each key, and deletes "
              "them once the broker has acknowledged them. Several relays share the lanes.",
-    .register_metrics = relay_metrics_register,
+    .register_metrics = register_metrics,
     .open = relay_open,
     .start = relay_start,
     .health = relay_health,

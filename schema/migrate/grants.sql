@@ -63,6 +63,11 @@ GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
+-- relay_wakeup: what `tallybox relay` needs beyond its own privileges for relay.wakeup = binlog:
+-- tallybox migrate grants --role relay_wakeup --account tallybox_relay@%
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay_wakeup'@'%';
+GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'tallybox_relay_wakeup'@'%';
+
 -- retry: `tallybox retry`; only the handler vote needs the privileges on sink tables.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_retry'@'%';
 GRANT SELECT ON sink_side.schema_history TO 'tallybox_retry'@'%';

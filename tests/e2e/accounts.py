@@ -14,6 +14,7 @@ ROLES_OF = {
     "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "rank": ["rank"], "run": ["run"],
     "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
     "APPLICATION INSERT": ["application_insert"], "FIRST TRY": ["first_try"],
+    "RELAY WAKEUP": ["relay_wakeup"],
 }
 PASSWORD = "the password of all test accounts"
 

@@ -67,6 +67,24 @@ static void a_grant_of_the_table_the_database_or_the_server_covers_a_table(void 
                "GRANT DELETE ON shop.outbox\n");
 }
 
+static void a_privilege_has_another_name_on_mariadb(void **state)
+{
+    static const char required_of_reader[] =
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'tallybox_reader'@'%';\n";
+    struct buf missing = {0};
+
+    (void)state;
+    assert_int_equal(
+        privileges_find_missing(&missing, required_of_reader, "reader",
+                                "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO a\n"),
+        0);
+    assert_int_equal(privileges_find_missing(&missing, required_of_reader, "reader",
+                                             "GRANT BINLOG MONITOR ON *.* TO a\n"),
+                     1);
+    assert_string_equal(buf_text(&missing), "GRANT REPLICATION SLAVE ON *.*\n");
+    buf_done(&missing);
+}
+
 static void another_table_or_database_covers_nothing(void **state)
 {
     static const char both[] = "GRANT SELECT, DELETE ON shop.outbox\nGRANT PROCESS ON *.*\n";
@@ -535,6 +553,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_account_without_grants_lacks_all_privileges_of_its_role_only),
         cmocka_unit_test(a_grant_of_the_table_the_database_or_the_server_covers_a_table),
+        cmocka_unit_test(a_privilege_has_another_name_on_mariadb),
         cmocka_unit_test(another_table_or_database_covers_nothing),
         cmocka_unit_test(columns_are_covered_one_by_one_or_by_the_whole_table),
         cmocka_unit_test(an_escaped_wildcard_is_the_character_itself),
