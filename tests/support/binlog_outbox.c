@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* tallybox-binlog-outbox OPTIONS FILE: the relay rows that the binary log has of an outbox table,
+ * for the end-to-end tests. OPTIONS is a JSON object: host, port, user, schema, table and columns,
+ * which has the column of each field, as {"id": "event_id"}. FILE is a stream of the server's
+ * binary log.
+ *
+ * Prints a JSON array for each row: seq, created_ms, whether it is above the limits, and the bytes
+ * of id, aggregatetype, aggregateid, type, payload and headers in hexadecimal digits or null. Exit
+ * code 1 with the reason for what cannot be made into a row. */
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "outbox/relay/binlog/change_stream.h"
+#include "outbox/relay/outbox_columns_mysql.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC_SIZE 4
+#define OFFSET_SIZE 9
+#define EVENT_BYTES_MAX ((size_t)1 << 30)
+#define ROW_BYTES_MAX 1000000
+
+static const char *const field_names[OUTBOX_FIELDS] = {
+    "seq", "id", "aggregatetype", "aggregateid", "type", "payload", "headers", "created_at"};
+
+static struct mysql_settings settings;
+static struct change_stream stream;
+static struct outbox_definition definition;
+static struct outbox_columns columns;
+static const char *names[OUTBOX_FIELDS];
+static uint64_t version;
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    return text ? text : "";
+}
+
+static void put_bytes(struct buf *out, struct bytes bytes)
+{
+    buf_text_put(out, bytes.data ? ", \"" : ", null");
+    if (!bytes.data)
+        return;
+    buf_hex(out, bytes.data, bytes.len);
+    buf_char(out, '"');
+}
+
+static void print_row(const struct relay_row *row)
+{
+    const struct bytes fields[] = {row->id,   row->aggregate_type, row->aggregate_id,
+                                   row->type, row->payload,        row->headers};
+    struct buf out = {0};
+
+    buf_print(&out, "[%" PRId64 ", ", row->seq);
+    if (row->created_ms == ROW_CREATED_UNKNOWN)
+        buf_text_put(&out, "null");
+    else
+        buf_i64(&out, row->created_ms);
+    buf_text_put(&out, row->oversize ? ", true" : ", false");
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        put_bytes(&out, fields[i]);
+    printf("%s]\n", buf_text(&out));
+    buf_done(&out);
+}
+
+static enum rc take_row(const struct change *change, struct err *err)
+{
+    struct relay_row row;
+    enum rc rc = RC_OK;
+
+    if (stream.table_version != version)
+        rc = outbox_columns_resolve(&columns, &definition, &stream.table, stream.columns, names,
+                                    err);
+    version = stream.table_version;
+    if (rc == RC_OK)
+        rc = outbox_columns_make_row(&columns, change->values, ROW_BYTES_MAX, &row, err);
+    if (rc == RC_OK)
+        print_row(&row);
+    return rc;
+}
+
+static enum rc take_changes(struct err *err)
+{
+    struct change change = {0};
+    enum rc rc;
+
+    while ((rc = change_stream_next(&stream, &change, err)) == RC_OK &&
+           change.kind != CHANGE_WANTS_EVENT) {
+        if (change.kind == CHANGE_ROW)
+            rc = take_row(&change, err);
+        if (rc != RC_OK)
+            break;
+    }
+    return rc;
+}
+
+static enum rc take_file(FILE *file, struct err *err)
+{
+    uint8_t head[BINLOG_HEADER_SIZE];
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && fread(head, 1, sizeof(head), file) == sizeof(head)) {
+        struct cursor size = cursor_of(head + OFFSET_SIZE, 4);
+        size_t len = cursor_u32(&size);
+        uint8_t *event = malloc(len > sizeof(head) ? len : sizeof(head));
+
+        if (!event)
+            return RC_FATAL;
+        memcpy(event, head, sizeof(head));
+        if (len > sizeof(head))
+            len = sizeof(head) + fread(event + sizeof(head), 1, len - sizeof(head), file);
+        rc = change_stream_give(&stream, event, len, err);
+        if (rc == RC_OK)
+            rc = take_changes(err);
+        free(event);
+    }
+    return rc;
+}
+
+static enum rc read_definition(const json_t *options, struct err *err)
+{
+    struct db *db = NULL;
+    enum rc rc;
+
+    snprintf(settings.host, sizeof(settings.host), "%s", text_of(options, "host"));
+    snprintf(settings.user, sizeof(settings.user), "%s", text_of(options, "user"));
+    snprintf(settings.tls, sizeof(settings.tls), "off");
+    settings.port = json_integer_value(json_object_get(options, "port"));
+    settings.connect_timeout_ms = settings.query_timeout_ms = 30000;
+    for (size_t i = 0; i < OUTBOX_FIELDS; i++)
+        names[i] =
+            json_string_value(json_object_get(json_object_get(options, "columns"), field_names[i]));
+    rc = db_open(&db, &settings, err);
+    if (rc == RC_OK)
+        rc = outbox_columns_read(db, text_of(options, "schema"), text_of(options, "table"),
+                                 &definition, err);
+    db_close(db);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    json_t *options = argc == 3 ? json_loads(argv[1], 0, NULL) : NULL;
+    FILE *file = options ? fopen(argv[2], "rb") : NULL;
+    struct err err = {0};
+    enum rc rc;
+
+    if (!file || fseek(file, MAGIC_SIZE, SEEK_SET) != 0) {
+        fprintf(stderr, "usage: tallybox-binlog-outbox OPTIONS FILE\n");
+        return 2;
+    }
+    rc = read_definition(options, &err);
+    if (rc == RC_OK)
+        rc = change_stream_init(&stream, text_of(options, "schema"), text_of(options, "table"),
+                                EVENT_BYTES_MAX, &err);
+    if (rc == RC_OK)
+        rc = change_stream_begin(&stream, true, "", "", MAGIC_SIZE, 0, &err);
+    if (rc == RC_OK)
+        rc = take_file(file, &err);
+    if (rc != RC_OK)
+        fprintf(stderr, "%s\n", err.text);
+    change_stream_done(&stream);
+    outbox_columns_done(&columns);
+    outbox_definition_done(&definition);
+    fclose(file);
+    json_decref(options);
+    return rc == RC_OK ? 0 : 1;
+}
