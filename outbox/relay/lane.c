@@ -43,7 +43,9 @@ static const struct kind kinds[] = {
     {AT(rows), "tallybox_outbox_rows", METRIC_GAUGE,
      "Rows waiting in the outbox, estimated: rolled back rows count until the reader passes them."},
     {AT(oldest_age), "tallybox_outbox_oldest_age_seconds", METRIC_GAUGE,
-     "Age of the oldest row in the outbox; 0 when it is empty or another process holds the lane."},
+     "Age of the oldest row in the outbox, 0 when it is empty. While another process holds the "
+     "lane: "
+     "as it was when this process last looked, 5 s ago or, with many deleted rows, up to 35 s."},
     {AT(open_gaps), "tallybox_relay_open_gaps", METRIC_GAUGE,
      "Ranges of missing seqs that are still open."},
     {AT(in_flight), "tallybox_relay_inflight_rows", METRIC_GAUGE,

@@ -233,7 +233,8 @@ static enum rc begin_source(struct reader *reader, struct err *err)
 }
 
 /* Updates the metrics of a lane whose lease this process does not hold, because the holder may be
- * dead. */
+ * dead. The age is that of the last read: its holder publishes the row that was seen then, and a
+ * row that is gone must not grow older. It grows while the table cannot be read. */
 static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
 {
     struct source_look look = {0};
@@ -245,13 +246,17 @@ static void update_metrics_without_lease(struct reader *reader, int64_t now_ms)
         reader->look_at_ms = now_ms + LOOK_WITHOUT_LEASE_MS;
         if (read_oldest_and_newest(reader, 0, INT64_MAX, &look, now_ms) == RC_OK) {
             condition_ok(&reader->lane->reading, now_ms);
+            update_age_metric(reader, now_ms);
+            reader->age_grows = false;
             /* This read has no lower bound, so it may have passed many deleted rows. */
             reader->look_at_ms += look_pause_ms(lane_now(reader->lane, now_ms) - from_ms);
         } else {
             begin_source(reader, NULL);
+            reader->age_grows = true;
         }
     }
-    update_age_metric(reader, now_ms);
+    if (reader->age_grows)
+        update_age_metric(reader, now_ms);
 }
 
 /* Ends reading under the old lease. Once every row and batch has returned, begins reading under the
@@ -262,6 +267,8 @@ static int64_t change_lease(struct reader *reader, int64_t epoch, int64_t now_ms
     struct err err = {0};
     enum rc rc;
 
+    if (reader->epoch != 0)
+        reader->age_grows = true;
     reader->epoch = 0;
     if (reader->window.count > 0 || reader->spare_count < LANE_BATCHES) {
         lane_wake(lane, LANE_SENDER);

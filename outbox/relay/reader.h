@@ -63,7 +63,8 @@ struct reader {
     int64_t look_from;  /* Invariant: the reader knows of no row below it */
     int64_t low_at_ms;  /* when to search again for rows below all known ones */
     bool has_rows;      /* the last read of the metrics found a row in the table */
-    int64_t oldest_ms;  /* creation time of the oldest row, local clock */
+    bool age_grows; /* without the lease: nothing was read since, so the row may still be there */
+    int64_t oldest_ms; /* creation time of the oldest row, local clock */
     int64_t oldest_seq;
     int64_t oldest_seen_ms; /* when this oldest row was first seen, local clock */
     struct backoff backoff;

@@ -443,6 +443,29 @@ static void a_row_of_the_future_is_seen_to_wait(void **state)
     assert_int_equal(oldest_age_ms(), 0);
 }
 
+/* Another relay, which holds the lane, publishes the row soon after this one has looked. */
+static void a_row_that_another_relay_publishes_grows_no_older(void **state)
+{
+    int64_t seen_ms = 0;
+
+    (void)state;
+    relay_fixture_lose_lease(&fixture);
+    relay_fixture_run(&fixture, 500);
+    append_some(1);
+    for (int i = 0; i < 600 && oldest_age_ms() == 0; i++)
+        relay_fixture_run(&fixture, 10);
+    seen_ms = oldest_age_ms();
+    assert_in_range(seen_ms, 1, 5600);
+    relay_fixture_run(&fixture, 4000);
+    assert_int_equal(oldest_age_ms(), seen_ms);
+    relay_fixture_run(&fixture, 2000);
+    assert_in_range(oldest_age_ms() - seen_ms, 4900, 5200);
+    relay_fixture_take_lease(&fixture);
+    assert_true(relay_fixture_drain(&fixture, 2000));
+    relay_fixture_run(&fixture, 1100);
+    assert_int_equal(oldest_age_ms(), 0);
+}
+
 static void the_age_of_a_row_shows_while_no_relay_holds_the_lane(void **state)
 {
     (void)state;
@@ -500,6 +523,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_row_grows_older_without_kafka_mysql_and_the_lease, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_row_of_the_future_is_seen_to_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_row_that_another_relay_publishes_grows_no_older, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(the_age_of_a_row_shows_while_no_relay_holds_the_lane,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_deleted, set_up, tear_down),
