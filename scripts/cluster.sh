@@ -165,7 +165,7 @@ cluster_up_exit() {
 }
 
 # up_note NAME PID: so that `down` can end it. Processes of an `up` that was killed may live on.
-up_note() { echo "$2 $(process_born "$2")" >"$CLUSTER/$1.pid" || true; }
+up_note() { echo "$2 $(process_born "$2" || echo 0)" >"$CLUSTER/$1.pid" || true; }
 
 # Ends an `up` that runs, and what one that was killed has left.
 up_end() {

@@ -240,9 +240,11 @@ const struct setting settings_table[] = {
      "second only. Needs the privileges that `tallybox migrate grants --role relay_wakeup` "
      "prints."},
     {NUMBER(relay, server_id), "0", 0, 4294967295, NULL,
-     "Id under which a relay reads the binary log, unlike that of each server and each other "
-     "reader; "
-     "0: a number above 2147483647 that is made from the name of the instance."},
+     "Id under which a relay reads the binary log. No server and no other reader may have it, so "
+     "it "
+     "must differ for each relay process; 0: a number above 2147483647 that is made from the name "
+     "of "
+     "the instance."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Acknowledged rows that begin a round of deletions; a round uses several statements and may "
      "delete some rows more."},

@@ -4,6 +4,8 @@
 #include "common/buf.h"
 #include "common/db/handle.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define DUMP_NON_BLOCK 1 /* flag of a dump: end at the end of the log */
 #define END_PACKET 0xfe
@@ -25,6 +28,9 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+/* Of the uuid of a reader, before its server id. */
+#define UUID_PREFIX "74616c6c-7962-6f78-0000-0000"
+
 /* A connection whose other end vanished is noticed without anything to send. */
 #define KEEPALIVE_IDLE_S 10
 #define KEEPALIVE_INTERVAL_S 5
@@ -34,6 +40,7 @@ struct binlog_link {
     struct mysql_settings settings; /* the caller's with the time-outs of a stream */
     struct db *db;
     MYSQL *mysql; /* of db */
+    int fd;       /* its socket once more: the library closes its own when the connection is lost */
     enum binlog_refusal refusal;
     bool until_end;
     bool any; /* an event has come */
@@ -87,9 +94,9 @@ static enum rc set_variables(struct binlog_link *link, const struct binlog_start
               "SET @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32', "
               "@master_heartbeat_period = %" PRId64 ", @source_heartbeat_period = %" PRId64
               ", @mariadb_slave_capability = 4, "
-              "@slave_uuid = '74616c6c-7962-6f78-0000-0000%08" PRIx32
-              "', @replica_uuid = @slave_uuid, net_write_timeout = %d, wait_timeout = %d",
-              heartbeat_ns, heartbeat_ns, start->server_id, SERVER_WRITE_WAIT_S,
+              "@slave_uuid = '" UUID_PREFIX "%08" PRIx32 "', @replica_uuid = '" UUID_PREFIX
+              "%08" PRIx32 "', net_write_timeout = %d, wait_timeout = %d",
+              heartbeat_ns, heartbeat_ns, start->server_id, start->server_id, SERVER_WRITE_WAIT_S,
               SERVER_WRITE_WAIT_S);
     if (!start->file && start->gtid_text) {
         /* Strict: a position that this server has never had is refused. */
@@ -270,7 +277,13 @@ static enum rc start_stream(struct binlog_link *link, const struct binlog_start 
     if (rc != RC_OK)
         return rc;
     link->mysql = db_handle_of(link->db);
-    set_keepalive(db_handle_socket(link->mysql), start->silence_ms);
+    link->fd = fcntl(db_handle_socket(link->mysql), F_DUPFD_CLOEXEC, 0);
+    if (link->fd < 0)
+        return err_fail(err, RC_RETRY, errno, "%s: no file descriptor is left",
+                        db_place_of(link->db));
+    set_keepalive(link->fd, start->silence_ms);
+    if (start->event_bytes_max > 0)
+        link->mysql->net.max_packet_size = start->event_bytes_max;
     return begin_dump(link, start, err);
 }
 
@@ -284,6 +297,7 @@ enum rc binlog_link_open(struct binlog_link **out, const struct mysql_settings *
     *out = NULL;
     if (!link)
         return err_fail(err, RC_FATAL, 0, "no memory for a stream");
+    link->fd = -1;
     link->settings = *settings;
     link->settings.query_timeout_ms = start->silence_ms;
     link->until_end = start->until_end;
@@ -300,11 +314,14 @@ void binlog_link_close(struct binlog_link *link)
 {
     if (!link)
         return;
+    db_thread_enter();
 #ifndef LIBMARIADB
     if (link->mysql)
         mysql_binlog_close(link->mysql, &link->dump);
 #endif
     db_close(link->db);
+    if (link->fd >= 0)
+        close(link->fd);
     free(link);
 }
 
@@ -345,7 +362,7 @@ enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *l
 
 bool binlog_link_ready(const struct binlog_link *link)
 {
-    struct pollfd one = {.fd = db_handle_socket(link->mysql), .events = POLLIN};
+    struct pollfd one = {.fd = link->fd, .events = POLLIN};
 
     return poll(&one, 1, 0) > 0;
 }
@@ -362,5 +379,5 @@ enum db_kind binlog_link_kind(const struct binlog_link *link)
 
 void binlog_link_shutdown(struct binlog_link *link)
 {
-    shutdown(db_handle_socket(link->mysql), SHUT_RDWR);
+    shutdown(link->fd, SHUT_RDWR);
 }

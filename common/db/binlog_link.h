@@ -34,6 +34,9 @@ struct binlog_start {
      * seconds. MariaDB before 11.4 is silent while it searches the first GTID: a caller that gets
      * no event at all repeats with more. */
     int64_t silence_ms;
+    /* Memory for one event; a larger one ends the stream with RC_RETRY. 0: 1 GiB, as servers allow.
+     */
+    uint64_t event_bytes_max;
     bool until_end; /* ends at the end of the log instead of waiting for more */
 };
 

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 
 /* The socket of an open connection, in the list of all connections of this process. */
 struct db_socket {
-    int fd;
+    int fd; /* a duplicate: the library closes its own as soon as the connection is lost */
     struct db_socket *next;
 };
 
@@ -49,13 +50,13 @@ static atomic_bool cut; /* db_cut_all() was called: no new connection is made */
 static void list_socket(struct db_socket *one, int fd)
 {
     pthread_mutex_lock(&sockets_lock);
-    one->fd = fd;
+    one->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     one->next = sockets;
     sockets = one;
     pthread_mutex_unlock(&sockets_lock);
 }
 
-/* Before its owner closes it. A socket that is not listed may be passed. */
+/* A socket that is not listed may be passed. */
 static void forget_socket(struct db_socket *one)
 {
     struct db_socket **at = &sockets;
@@ -63,8 +64,11 @@ static void forget_socket(struct db_socket *one)
     pthread_mutex_lock(&sockets_lock);
     while (*at && *at != one)
         at = &(*at)->next;
-    if (*at)
+    if (*at) {
         *at = one->next;
+        if (one->fd >= 0)
+            close(one->fd);
+    }
     pthread_mutex_unlock(&sockets_lock);
 }
 

@@ -101,7 +101,7 @@ struct lane {
     atomic_llong scan;               /* by the reader: number of its present full scan */
     atomic_bool full_scan_requested; /* by any step: begin the next full scan now */
 
-    atomic_bool watched; /* lane_note_write() is called for every transaction that writes rows */
+    atomic_bool watched; /* lane_note_write() is called for transactions that write rows */
     atomic_bool written; /* it was called since the reader has looked last */
 
     struct diverted_keys diverted; /* keys whose rows are moved into the retry queue */
@@ -149,12 +149,12 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
  * in flight and reads from the lowest row (mutant origin-ignored). */
 void lane_origin_lost(struct lane *lane, const struct err *why);
 
-/* Tells that a transaction has written to the lane's table, whose rows will be visible within
- * milliseconds. Any thread. */
+/* Tells that a transaction has written to the lane's table. Its rows can be seen soon after, most
+ * often within milliseconds. Any thread. */
 void lane_note_write(struct lane *lane);
 
-/* Sets whether lane_note_write() will be called for each of them: an idle reader then polls once a
- * second. Any thread. */
+/* Sets whether lane_note_write() will be called: an idle reader then polls once a second, which
+ * also finds what was not told of. Any thread. */
 void lane_set_watched(struct lane *lane, bool watched);
 
 /* Makes the reader begin a full scan as soon as every batch has returned to it. Any thread. */

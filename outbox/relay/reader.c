@@ -399,11 +399,9 @@ static int64_t idle_wait_ms(const struct reader *reader, int64_t now_ms)
     wait_ms += gaps_ms < GAPS_WAIT_MS_MAX ? gaps_ms : GAPS_WAIT_MS_MAX;
     if (now_ms - reader->busy_ms < BUSY_MS)
         return wait_ms;
-    if (wait_ms < settings->relay.poll_idle_ms)
-        wait_ms = settings->relay.poll_idle_ms;
-    if (wait_ms < WATCHED_POLL_MS && atomic_load(&reader->lane->watched))
-        wait_ms = WATCHED_POLL_MS;
-    return wait_ms;
+    if (atomic_load(&reader->lane->watched))
+        return WATCHED_POLL_MS;
+    return wait_ms > settings->relay.poll_idle_ms ? wait_ms : settings->relay.poll_idle_ms;
 }
 
 struct poll {

@@ -310,14 +310,14 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
 
 static void join_threads(struct relay *relay)
 {
+    if (relay->has_wakeup)
+        stream_wakeup_stop(&relay->wakeup);
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS; step++)
             loop_join(&relay->runtimes[i]->loops[step]);
     }
     loop_join(&relay->renewer);
     loop_join(&relay->prober);
-    if (relay->has_wakeup)
-        stream_wakeup_stop(&relay->wakeup);
     loop_join(&relay->waker);
 }
 

@@ -14,6 +14,11 @@
 
 #define HEARTBEAT_MS 1000
 #define SILENCE_MS 5000
+#define SILENCE_MS_MAX 300000
+/* What is larger is not looked at, only the lanes are woken. */
+#define EVENT_BYTES_MAX (16 << 20)
+/* A stream that has lived so long does not fail again and again. */
+#define STABLE_MS 60000
 #define BACKOFF_BASE_MS 500
 #define BACKOFF_CAP_MS 5000
 #define FATAL_WAIT_MS 60000
@@ -61,6 +66,7 @@ enum rc stream_wakeup_open(struct stream_wakeup *wakeup, const struct settings *
                                                       : OWN_SERVER_IDS | (uint32_t)hash;
     wakeup->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     wakeup->rng = os_random_u64();
+    wakeup->silence_ms = SILENCE_MS;
     condition_init(&wakeup->stream, CONDITION_CHECK, "check=wakeup role=relay");
     condition_assume_failing(&wakeup->stream, "not connected yet");
     pthread_mutex_init(&wakeup->lock, NULL);
@@ -74,6 +80,9 @@ static void set_link(struct stream_wakeup *wakeup, struct binlog_link *link)
     pthread_mutex_lock(&wakeup->lock);
     old = wakeup->link;
     wakeup->link = link;
+    /* It was stopped while this link was made. */
+    if (link && wakeup->stopping)
+        binlog_link_shutdown(link);
     pthread_mutex_unlock(&wakeup->lock);
     binlog_link_close(old);
 }
@@ -160,7 +169,8 @@ static enum rc open_link(struct stream_wakeup *wakeup, struct log_end *end,
         .offset = end->offset,
         .gtid_text = buf_text(&end->gtids),
         .heartbeat_ms = HEARTBEAT_MS,
-        .silence_ms = SILENCE_MS,
+        .silence_ms = wakeup->silence_ms,
+        .event_bytes_max = EVENT_BYTES_MAX,
     };
     enum rc rc = RC_OK;
 
@@ -206,9 +216,15 @@ static void set_connected(struct stream_wakeup *wakeup, bool connected)
 static int64_t record_failure(struct stream_wakeup *wakeup, enum rc rc, const struct err *err,
                               int64_t now_ms)
 {
-    int64_t wait_ms =
-        rc == RC_FATAL ? FATAL_WAIT_MS : backoff_next_ms(&wakeup->backoff, rng_next(&wakeup->rng));
+    bool replaced = wakeup->link && binlog_link_refusal(wakeup->link) == BINLOG_REFUSAL_REPLACED;
+    int64_t wait_ms = FATAL_WAIT_MS;
 
+    if (wakeup->connected && now_ms - wakeup->connected_ms >= STABLE_MS)
+        backoff_reset(&wakeup->backoff);
+    if (rc != RC_FATAL && !replaced)
+        wait_ms = backoff_next_ms(&wakeup->backoff, rng_next(&wakeup->rng));
+    if (wakeup->link && !wakeup->connected && wakeup->silence_ms < SILENCE_MS_MAX)
+        wakeup->silence_ms *= 2;
     set_link(wakeup, NULL);
     if (wakeup->connected)
         set_connected(wakeup, false);
@@ -247,8 +263,9 @@ int64_t stream_wakeup_step(void *arg, int64_t now_ms)
         return is_stopping(wakeup) ? LOOP_END : record_failure(wakeup, rc, &err, now_ms);
     if (!wakeup->connected) {
         set_connected(wakeup, true);
+        wakeup->connected_ms = now_ms;
+        wakeup->silence_ms = SILENCE_MS;
         condition_ok(&wakeup->stream, now_ms);
-        backoff_reset(&wakeup->backoff);
     }
     written = written_tables_find(wakeup->settings->mysql.database, wakeup->tables, wakeup->count,
                                   event, len);

@@ -35,6 +35,8 @@ struct stream_wakeup {
     struct backoff backoff;
     uint64_t rng;
     int64_t try_at_ms;
+    int64_t silence_ms; /* doubled while no event comes: see binlog_link.h */
+    int64_t connected_ms;
     bool connected;
     struct condition stream; /* failing until the first event */
 

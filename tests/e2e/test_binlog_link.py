@@ -78,6 +78,15 @@ class Link(binlog_server.LogCase):
         self.assertEqual([len(row[1]) for row in rows], [len(payload), 9])
         self.assertTrue(rows[0][1] == payload)
 
+    def test_an_event_above_the_limit_ends_the_stream(self):
+        before = self.position()
+        self.insert("x" * 1000000)
+        self.insert("x" * 3000000)
+        stream = self.stream(untilEnd=True, gtids=before, eventBytesMax=2000000)
+        rc, refusal, _, text = stream.end()
+        self.assertEqual((rc, refusal), ("retry", 0), text)
+        self.assertEqual(len(self.rows(stream)), 1)
+
     def test_checksums_may_change_while_it_is_read(self):
         self.addCleanup(self.ask, "SET GLOBAL binlog_checksum = CRC32")
         before = self.position()

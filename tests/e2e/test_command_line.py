@@ -86,10 +86,11 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("retry", "scene", "s"), ["show", "set"])
         self.assertIn("presets", self.complete("retry", "scene", ""))
         self.assertEqual(self.complete("retry", "group", "dis"), ["disable"])
-        for before in (["migrate", "grants"], ["doctor"], ["config"]):
+        for before, more in ((["migrate", "grants"], ["relay_wakeup"]), (["doctor"], ["relay_wakeup"]),
+                             (["config"], [])):
             with self.subTest(before=before):
                 self.assertEqual(self.complete(*before, "--role", "re"),
-                                 ["relay", "retry", "retry_admin"])
+                                 ["relay", "retry", "retry_admin", *more])
         granted = set(re.findall(r"^-- (\w+): `", tallybox("migrate", "grants").stdout, re.M))
         self.assertLess({"relay", "lanes"}, granted)
         self.assertLessEqual(granted, set(self.complete("migrate", "grants", "--role", "")))

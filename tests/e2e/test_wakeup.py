@@ -13,15 +13,16 @@ import suite  # noqa: E402
 ACCOUNT = "tallybox_relay"
 REVOKE = f"REVOKE REPLICATION SLAVE, REPLICATION CLIENT ON *.* FROM '{ACCOUNT}'@'%'"
 CONNECTED = "tallybox_relay_wakeup_connected"
-# An idle table is read once a second. What is published sooner was told of.
-SOON_S = 0.5
+# An idle table is read once a second. Five of nine rows are published as soon as this by chance once in
+# a thousand times.
+SOON_S, TRIES = 0.15, 9
 LANES = ("outbox", "outbox_1")
 
 
 class Wakeup(suite.Case):
-    """A relay of two lanes whose idle polls are far apart."""
+    """A relay of two lanes whose idle polls are a second apart, as long as the log is followed."""
 
-    seconds = 45
+    seconds = 75
     settings = {"relay.wakeup": "binlog", "relay.poll_idle_ms": 60000, "relay.lanes": ",".join(LANES),
                 "api.lane_count": len(LANES)}
 
@@ -61,6 +62,10 @@ class Wakeup(suite.Case):
         """Longer than a lane polls as if more rows came."""
         time.sleep(1.5)
 
+    def assert_soon(self, took):
+        """Most of them: some may meet a pause of the machine."""
+        self.assertLess(sorted(took)[len(took) // 2], SOON_S, took)
+
     def publish_when_idle(self, lane="outbox"):
         self.become_idle()
         return self.publish(lane)
@@ -68,15 +73,7 @@ class Wakeup(suite.Case):
     def test_a_row_is_published_soon_although_idle_lanes_are_seldom_read(self):
         for lane in LANES:
             self.publish(lane)  # makes the topic
-            took = sorted(self.publish_when_idle(lane) for _ in range(5))
-            # One of them may meet a pause of the machine.
-            self.assertLess(took[3], SOON_S, took)
-
-    def test_a_lane_that_is_not_written_stays_idle(self):
-        self.become_idle()
-        for _ in range(3):
-            self.publish("outbox_1")
-        self.assertEqual(self.stack.sql("SELECT COUNT(*) FROM outbox")[0][0], 0)
+            self.assert_soon([self.publish_when_idle(lane) for _ in range(TRIES)])
 
     def test_rows_of_a_transaction_that_took_long_are_published(self):
         connection = suite.connect(self.stack.name, autocommit=False)
@@ -98,14 +95,24 @@ class Wakeup(suite.Case):
         self.wait_connected(self.relay)
         suite.wait_for("one reader", lambda: len(self.threads()) == 1)
         self.publish()
-        self.assertLess(min(self.publish_when_idle() for _ in range(3)), SOON_S)
+        self.assert_soon([self.publish_when_idle() for _ in range(TRIES)])
 
-    def test_a_relay_that_stops_does_not_wait_for_the_next_event(self):
-        relay = self.start("relay")
-        self.wait_connected(relay)
-        began = time.monotonic()
-        relay.end()
-        self.assertLess(time.monotonic() - began, 10)
+    def test_statements_wake_it_where_the_log_has_no_rows(self):
+        """MariaDB's default is MIXED: an INSERT with constants is logged as it is."""
+        self.publish()
+        took = []
+        with suite.connect(self.stack.name) as connection, connection.cursor() as cursor:
+            cursor.execute("SET binlog_format = STATEMENT")
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            for number in range(TRIES):
+                self.become_idle()
+                before, began = self.published("outbox"), time.monotonic()
+                cursor.execute("INSERT INTO outbox (id, aggregatetype, aggregateid, type) "
+                               f"VALUES ('{number}', 'wakeup', '1', 'x')")
+                suite.wait_for("the row to be published",
+                               lambda before=before: self.published("outbox") == before + 1, 70)
+                took.append(time.monotonic() - began)
+        self.assert_soon(took)
 
     if suite.DATABASE == "mysql":
         def test_compressed_transactions_wake_it_too(self):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tallybox-binlog-stream: reads the binary log of a server as the relay does, and writes it to
  * standard output as a file of the server, for tests. The argument is a JSON object: host, port,
- * user, password, tls, serverId, heartbeat and silence in ms, untilEnd, and file with offset, or
- * gtids.
+ * user, password, tls, serverId, heartbeat and silence in ms, untilEnd, eventBytesMax, and file
+ * with offset, or gtids.
  *
  * Standard error ends with a line "rc=RC refusal=N events=N text". Exit code 0 at the end of the
  * log. */
@@ -65,6 +65,7 @@ int main(int argc, char **argv)
         .gtid_text = gtids,
         .heartbeat_ms = number_of(options, "heartbeat"),
         .silence_ms = number_of(options, "silence"),
+        .event_bytes_max = (uint64_t)number_of(options, "eventBytesMax"),
         .until_end = json_is_true(json_object_get(options, "untilEnd")),
     };
     struct binlog_link *link = NULL;

@@ -2,6 +2,7 @@
 #include "outbox/relay/binlog/written_tables.h"
 
 #include "outbox/relay/binlog/event.h"
+#include "outbox/relay/binlog/statement.h"
 #include "outbox/relay/binlog/table_map.h"
 
 #include <assert.h>
@@ -26,6 +27,32 @@ static uint64_t find_table(const char *schema, const char *const *tables, size_t
     return 0;
 }
 
+/* Whether a statement only begins or ends a transaction, or sets a savepoint. */
+static bool only_steers(const struct binlog_query *query)
+{
+    struct statement statement;
+
+    statement_parse(&statement, query);
+    return statement.kind != STATEMENT_DATA && statement.kind != STATEMENT_OTHER &&
+           statement.kind != STATEMENT_XA_OTHER;
+}
+
+/* A statement may change rows that are not in the log, call what does, or commit what was prepared.
+ * Its text ends with a checksum, or does not. */
+static bool may_write(const struct binlog_event *event)
+{
+    struct binlog_query query;
+
+    if (event->type != BINLOG_QUERY || binlog_query_parse(&query, event, NULL, NULL) != RC_OK)
+        return true;
+    if (only_steers(&query))
+        return false;
+    if (query.text_len < BINLOG_CHECKSUM_SIZE)
+        return true;
+    query.text_len -= BINLOG_CHECKSUM_SIZE;
+    return !only_steers(&query);
+}
+
 uint64_t written_tables_find(const char *schema, const char *const *tables, size_t count,
                              const void *event, size_t len)
 {
@@ -37,10 +64,17 @@ uint64_t written_tables_find(const char *schema, const char *const *tables, size
     /* Without a format the checksum counts as part of the body, behind all that is looked at. */
     if (binlog_event_parse(&parsed, event, len, NULL, NULL) != RC_OK)
         return all;
-    if (parsed.type == BINLOG_TRANSACTION_PAYLOAD)
-        return all;
-    if (parsed.type != BINLOG_TABLE_MAP)
+    switch (parsed.type) {
+    case BINLOG_TRANSACTION_PAYLOAD:
+    case BINLOG_QUERY:
+    case BINLOG_QUERY_COMPRESSED:
+    case BINLOG_EXECUTE_LOAD_QUERY:
+        return may_write(&parsed) ? all : 0;
+    case BINLOG_TABLE_MAP:
+        break;
+    default:
         return 0;
+    }
     return binlog_table_parse_name(&map, &parsed, NULL) == RC_OK
                ? find_table(schema, tables, count, &map)
                : all;
