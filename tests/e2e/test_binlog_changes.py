@@ -26,13 +26,13 @@ class Changes(binlog_server.LogCase):
                      "CREATE TABLE u (id INT AUTO_INCREMENT PRIMARY KEY, payload LONGBLOB)")
         self.before = self.position()
 
-    def run_changes(self, skip=0, before=None, **start):
+    def run_changes(self, skip=0, gtid="", before=None, **start):
         """(exit code, lines, error) of what came behind `before`."""
         before = self.before if before is None else before
         stream = self.stream(untilEnd=True, **(start or {"gtids": before}))
         rc, _, _, text = stream.end()
         self.assertEqual(rc, "ok", text)
-        done = subprocess.run([PROGRAM, stream.file, "shop", "t", before, str(skip)],
+        done = subprocess.run([PROGRAM, stream.file, "shop", "t", before, str(skip), gtid],
                               capture_output=True, text=True, timeout=60, check=False)
         lines = done.stdout.splitlines()
         self.last = lines[-1]
@@ -65,6 +65,14 @@ class Changes(binlog_server.LogCase):
         self.assertEqual(code, 1, text)
         for word in words:
             self.assertIn(word, text)
+
+    def last_gtid(self):
+        """Of the last transaction, when it is the only one since the test began or on MariaDB."""
+        if suite.DATABASE == "mariadb":
+            return self.ask("SELECT @@last_gtid")[0][0]
+        done = self.ask(f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{self.before}')")[0][0]
+        server, numbers = done.split(":")
+        return f"{server}:{numbers.rsplit('-', 1)[-1]}"
 
     def run_all(self, *statements):
         for statement in statements:
@@ -105,9 +113,14 @@ class Changes(binlog_server.LogCase):
     def test_rows_that_were_done_are_skipped_in_the_first_transaction_only(self):
         self.run_all("BEGIN", "INSERT INTO t (payload) VALUES ('a'), ('b')",
                      "INSERT INTO t (payload) VALUES ('c')", "COMMIT")
+        gtid = self.last_gtid()
         self.insert("d")
-        self.assertEqual(self.changes(skip=2), ["row 3 3 c", "commit 3", "row 1 4 d", "commit 1"])
-        self.assertEqual(self.changes(skip=3), ["commit 3", "row 1 4 d", "commit 1"])
+        self.assertEqual(self.changes(skip=2, gtid=gtid),
+                         ["row 3 3 c", "commit 3", "row 1 4 d", "commit 1"])
+        self.assertEqual(self.changes(skip=3, gtid=gtid), ["commit 3", "row 1 4 d", "commit 1"])
+        code, _, text = self.run_changes(skip=2, gtid=self.last_gtid())
+        self.assertEqual(code, 1)
+        self.assertIn("were done before, and this one comes first", text)
 
     def test_rolled_back_rows_are_not_in_the_log(self):
         self.run_all("BEGIN", "INSERT INTO t (payload) VALUES ('no')", "ROLLBACK",
@@ -246,10 +259,11 @@ class Changes(binlog_server.LogCase):
             self.run_all("SET binlog_transaction_compression = ON",
                          "BEGIN", "INSERT INTO t (payload) VALUES (REPEAT('x', 5000)), ('b')",
                          "INSERT INTO t (payload) VALUES ('c')", "COMMIT")
+            gtid = self.last_gtid()
             self.insert("d")
             self.assertEqual(self.changes(), [f"row 1 1 {'x' * 20}", "row 2 2 b", "row 3 3 c", "commit 3",
                                               "row 1 4 d", "commit 1"])
-            self.assertEqual(self.changes(skip=2), ["row 3 3 c", "commit 3", "row 1 4 d", "commit 1"])
+            self.assertEqual(self.changes(skip=2, gtid=gtid), ["row 3 3 c", "commit 3", "row 1 4 d", "commit 1"])
 
         def test_tagged_transactions_are_read(self):
             self.run_all("SET gtid_next = 'AUTOMATIC:shop'")

@@ -38,6 +38,7 @@ KEYS = [
     ("BIGINT UNSIGNED", ["18446744073709551615", "9223372036854775808", "0", "1"]),
     ("DECIMAL(20,4)", ["-1234567890123456.7891", "0.0001", "0", "1"]),
     ("ENUM('one', 'it''s', 'a,b', 'ä€', '') CHARACTER SET utf8mb4", ["'one'", "\"it's\"", "'a,b'", "'ä€'"]),
+    (r"ENUM('App\\Event\\New', 'x\n', '\\', 'n') CHARACTER SET utf8mb4", ["1", "2", "3", "4"]),
 ]
 PAYLOADS = [
     ("LONGBLOB", ["'x'", "NULL", "x'00ff'", "REPEAT('x', 70000)"]),
@@ -206,6 +207,7 @@ class Rows(binlog_server.LogCase):
         self.try_refused("aggregateid has the type float", aggregateid="FLOAT")
         self.try_refused("type has the type set", type="SET('a', 'b')")
         self.try_refused("payload has the type point", payload="POINT")
+        self.try_refused("aggregateid is ZEROFILL", aggregateid="INT(8) ZEROFILL")
         self.try_refused("id has the type date", id="DATE")
         self.try_refused("aggregateid has the character set utf16",
                          aggregateid="VARCHAR(20) CHARACTER SET utf16")

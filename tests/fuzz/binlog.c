@@ -235,7 +235,7 @@ static void read_changes(const uint8_t *bytes, size_t size)
 
     if (!stream.values)
         change_stream_init(&stream, last_schema, last_name, 1 << 20, &err);
-    if (change_stream_begin(&stream, true, "", "", 4, 0, &err) != RC_OK)
+    if (change_stream_begin(&stream, true, "", "", 4, 0, "", &err) != RC_OK)
         return;
     for (size_t at = 0; at < size;) {
         uint32_t len = find_event_len(bytes + at, size - at);

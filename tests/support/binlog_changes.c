@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tallybox-binlog-changes FILE SCHEMA TABLE BEFORE SKIP: the changes of a table whose first two
- * columns are a number and bytes, from a file of a server's binary log or a stream of it, for the
- * end-to-end tests. BEFORE are the GTIDs in front of it, SKIP the rows of the first transaction
+/* tallybox-binlog-changes FILE SCHEMA TABLE BEFORE SKIP GTID: the changes of a table whose first
+ * two columns are a number and bytes, from a file of a server's binary log or a stream of it, for
+ * the end-to-end tests. BEFORE are the GTIDs in front of it, SKIP the rows of the first transaction
  * that were done.
  *
  * Prints a line for each change: "row N ID PAYLOAD" (payload cut to 20 bytes), "commit N BEFORE",
@@ -96,17 +96,17 @@ int main(int argc, char **argv)
 {
     struct change_stream stream;
     struct err err = {0};
-    FILE *file = argc == 6 ? fopen(argv[1], "rb") : NULL;
+    FILE *file = argc == 7 ? fopen(argv[1], "rb") : NULL;
     enum rc rc;
 
     if (!file || fseek(file, MAGIC_SIZE, SEEK_SET) != 0) {
-        fprintf(stderr, "usage: tallybox-binlog-changes FILE SCHEMA TABLE BEFORE SKIP\n");
+        fprintf(stderr, "usage: tallybox-binlog-changes FILE SCHEMA TABLE BEFORE SKIP GTID\n");
         return 2;
     }
     rc = change_stream_init(&stream, argv[2], argv[3], EVENT_BYTES_MAX, &err);
     if (rc == RC_OK)
         rc = change_stream_begin(&stream, !strchr(argv[4], ':'), argv[4], "", MAGIC_SIZE,
-                                 strtoull(argv[5], NULL, 10), &err);
+                                 strtoull(argv[5], NULL, 10), argv[6], &err);
     if (rc == RC_OK)
         rc = print_file(&stream, file, &err);
     fclose(file);

@@ -158,7 +158,7 @@ int main(int argc, char **argv)
         rc = change_stream_init(&stream, text_of(options, "schema"), text_of(options, "table"),
                                 EVENT_BYTES_MAX, &err);
     if (rc == RC_OK)
-        rc = change_stream_begin(&stream, true, "", "", MAGIC_SIZE, 0, &err);
+        rc = change_stream_begin(&stream, true, "", "", MAGIC_SIZE, 0, "", &err);
     if (rc == RC_OK)
         rc = take_file(file, &err);
     if (rc != RC_OK)

@@ -199,7 +199,7 @@ static void expect_refused(enum rc rc, const char *words)
 
 static void start(const char *before, uint64_t skip)
 {
-    assert_int_equal(change_stream_begin(&stream, true, before, "", 4, skip, &err), RC_OK);
+    assert_int_equal(change_stream_begin(&stream, true, before, "", 4, skip, "0-1-5", &err), RC_OK);
     rotate("b.000001", 4);
     assert_int_equal(format(true), RC_OK);
 }
@@ -278,7 +278,7 @@ static void a_rollback_to_a_savepoint_takes_later_rows_back(void **state)
     expect("row 1 10, row 2 11, row 3 12, undo 2, row 3 13, undo 1, row 2 14, commit 2, ");
     gtid(6, 0);
     /* Those of the transaction before are gone. */
-    expect_refused(query("ROLLBACK TO c"), "a savepoint that it does not have");
+    expect_refused(query("ROLLBACK TO c"), "a savepoint that is not known");
 }
 
 static void a_savepoint_that_is_set_again_is_the_last_one(void **state)
@@ -348,6 +348,7 @@ static void what_could_hide_rows_is_refused_with_its_name(void **state)
     expect_refused(row_event(BINLOG_WRITE_ROWS_1, TABLE_ID, 1, 1),
                    "rows come outside of a transaction");
     start("0-1-4", 0);
+    gtid(5, 0);
     begin(BINLOG_EXECUTE_LOAD_QUERY);
     len += 26;
     put_text("LOAD DATA INFILE 'x' INTO TABLE `outbox`");
@@ -411,6 +412,70 @@ static void rows_of_the_first_transaction_are_skipped(void **state)
     expect("row 4 13, commit 4, row 1 14, commit 1, ");
 }
 
+static void rows_are_skipped_in_their_own_transaction_only(void **state)
+{
+    (void)state;
+    start("0-1-4", 3);
+    expect_refused(gtid(6, 0), "3 rows of transaction 0-1-5 were done before");
+    /* What was done cannot be taken back. */
+    start("0-1-4", 3);
+    gtid(5, 0);
+    query("SAVEPOINT a");
+    insert(10, 4);
+    expect_refused(query("ROLLBACK TO a"), "rows that were done before are rolled back");
+}
+
+static void more_savepoints_than_are_kept_forget_the_oldest(void **state)
+{
+    char text[64];
+
+    (void)state;
+    gtid(5, 0);
+    for (int i = 0; i < CHANGE_SAVEPOINTS_MAX + 8; i++) {
+        snprintf(text, sizeof(text), "SAVEPOINT s%d", i);
+        assert_int_equal(query(text), RC_OK);
+        insert(100 + (uint64_t)i, 1);
+    }
+    buf_reset(&seen);
+    snprintf(text, sizeof(text), "ROLLBACK TO s%d", 9);
+    query(text);
+    commit();
+    expect("undo 9, commit 9, ");
+    gtid(6, 0);
+    for (int i = 0; i < CHANGE_SAVEPOINTS_MAX + 1; i++) {
+        snprintf(text, sizeof(text), "SAVEPOINT s%d", i);
+        query(text);
+    }
+    expect_refused(query("ROLLBACK TO s0"), "a savepoint that is not known");
+}
+
+static void xa_that_is_rolled_back_before_it_is_prepared_takes_its_rows_back(void **state)
+{
+    (void)state;
+    gtid(5, 0);
+    insert(10, 2);
+    query("XA END X'78',X'',1");
+    assert_int_equal(query("XA ROLLBACK X'78',X'',1"), RC_OK);
+    expect("row 1 10, row 2 11, undo 0, commit 0, ");
+}
+
+static void what_begins_inside_a_transaction_is_refused(void **state)
+{
+    (void)state;
+    expect_refused(query("COMMIT"), "comes without a GTID");
+    start("0-1-4", 0);
+    expect_refused(commit(), "a Xid event comes without a GTID");
+}
+
+/* A server that goes to a GTID sends nothing of what lies before it. */
+static void the_place_behind_skipped_events_is_that_of_the_event(void **state)
+{
+    (void)state;
+    file_end += 5000;
+    gtid(5, 0);
+    assert_int_equal(stream.offset, file_end - len);
+}
+
 static void a_statement_by_itself_is_a_transaction(void **state)
 {
     (void)state;
@@ -426,7 +491,7 @@ static void a_statement_by_itself_is_a_transaction(void **state)
 static void offsets_go_on_above_four_gib(void **state)
 {
     (void)state;
-    assert_int_equal(change_stream_begin(&stream, true, "", "", 4, 0, &err), RC_OK);
+    assert_int_equal(change_stream_begin(&stream, true, "", "", 4, 0, "", &err), RC_OK);
     rotate("b.000001", (UINT64_C(1) << 32) - 60);
     gtid(5, 0);
     insert(10, 1);
@@ -463,12 +528,16 @@ static void statements_are_told_apart_by_their_first_words(void **state)
     assert_int_equal(kind_of("COMMITTED"), STATEMENT_OTHER);
     assert_int_equal(kind_of("ROLLBACK"), STATEMENT_ROLLBACK);
     assert_int_equal(kind_of("ROLLBACK  TO x"), STATEMENT_ROLLBACK_TO);
-    assert_int_equal(kind_of("XA ROLLBACK X'78'"), STATEMENT_XA_OTHER);
+    assert_int_equal(kind_of("XA ROLLBACK X'78'"), STATEMENT_XA_ROLLBACK);
+    assert_int_equal(kind_of("XA COMMIT X'78'"), STATEMENT_XA_COMMIT);
     assert_int_equal(kind_of("XA END X'78'"), STATEMENT_XA_END);
     assert_int_equal(kind_of(" \n/* a */-- b\n# c\n( INSERT INTO t VALUES (1)"), STATEMENT_DATA);
     assert_int_equal(kind_of("/*!80000 INSERT INTO t VALUES (1) */"), STATEMENT_DATA);
     assert_int_equal(kind_of("/*M!100100 DELETE FROM t */"), STATEMENT_DATA);
     assert_int_equal(kind_of("SET STATEMENT a=1 FOR INSERT INTO t VALUES (1)"), STATEMENT_DATA);
+    assert_int_equal(kind_of("SET STATEMENT a=1, b='x' FOR ALTER TABLE t ADD x INT"),
+                     STATEMENT_OTHER);
+    assert_int_equal(kind_of("SET STATEMENT a=1"), STATEMENT_OTHER);
     assert_int_equal(kind_of("SELECT `shop`.`writes`()"), STATEMENT_DATA);
     assert_int_equal(kind_of("SET PASSWORD FOR x = 'y'"), STATEMENT_OTHER);
     assert_int_equal(kind_of("CREATE TABLE t (id INT)"), STATEMENT_OTHER);
@@ -517,6 +586,16 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_first_transaction_are_skipped, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(rows_are_skipped_in_their_own_transaction_only, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(more_savepoints_than_are_kept_forget_the_oldest, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            xa_that_is_rolled_back_before_it_is_prepared_takes_its_rows_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_begins_inside_a_transaction_is_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_place_behind_skipped_events_is_that_of_the_event,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_statement_by_itself_is_a_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(offsets_go_on_above_four_gib, set_up, tear_down),
         cmocka_unit_test(statements_are_told_apart_by_their_first_words),

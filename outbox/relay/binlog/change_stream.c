@@ -53,7 +53,8 @@ static void forget_transaction(struct change_stream *stream)
 }
 
 enum rc change_stream_begin(struct change_stream *stream, bool mariadb, const char *before,
-                            const char *file, uint64_t offset, uint64_t skip, struct err *err)
+                            const char *file, uint64_t offset, uint64_t skip, const char *skip_gtid,
+                            struct err *err)
 {
     forget_transaction(stream);
     stream->has_map = stream->has_event = stream->in_payload = stream->in_rows = false;
@@ -61,6 +62,7 @@ enum rc change_stream_begin(struct change_stream *stream, bool mariadb, const ch
     snprintf(stream->file, sizeof(stream->file), "%s", file);
     stream->offset = stream->begin = stream->end = offset;
     stream->skip = skip;
+    snprintf(stream->skip_gtid, sizeof(stream->skip_gtid), "%s", skip_gtid);
     gtid_set_done(&stream->before);
     return mariadb ? gtid_set_parse_mariadb(&stream->before, before, err)
                    : gtid_set_parse_mysql(&stream->before, before, err);
@@ -100,7 +102,8 @@ static bool is_in_file(const struct binlog_event *event)
 {
     return !(event->flags & BINLOG_FLAG_ARTIFICIAL) && event->type != BINLOG_HEARTBEAT &&
            event->type != BINLOG_HEARTBEAT_2 &&
-           (event->type != BINLOG_FORMAT || event->next_pos != 0);
+           ((event->type != BINLOG_FORMAT && event->type != BINLOG_START_ENCRYPTION) ||
+            event->next_pos != 0);
 }
 
 /* The header has the end of the event modulo 4 GiB. MariaDB 11.4 and later leave it out inside a
@@ -131,6 +134,9 @@ enum rc change_stream_give(struct change_stream *stream, const void *bytes, size
     stream->begin = stream->end;
     if (is_in_file(&stream->event))
         advance_end(stream, len);
+    /* Events that the server has skipped lie between this one and the one before. */
+    if (stream->event.next_pos != 0 && stream->end > len)
+        stream->begin = stream->end - len;
     return RC_OK;
 }
 
@@ -150,15 +156,21 @@ static enum rc take_rotate(struct change_stream *stream, const struct binlog_eve
     return RC_OK;
 }
 
-/* Of the rows of the transaction only the first ones stay. */
-static bool undo_rows(struct change_stream *stream, uint64_t keep, struct change *change)
+/* Of the rows of the transaction only the first ones stay. *found: some do not. */
+static enum rc undo_rows(struct change_stream *stream, uint64_t keep, struct change *change,
+                         bool *found, struct err *err)
 {
-    if (stream->row <= keep)
-        return false;
-    stream->row = keep;
+    if (keep < stream->skip && stream->row > keep)
+        return err_fail(err, RC_FATAL, 0,
+                        "rows that were done before are rolled back: %" PRIu64
+                        " of them, and %" PRIu64 " stay",
+                        stream->skip, keep);
+    *found = stream->row > keep;
+    if (*found)
+        stream->row = keep;
     change->kind = CHANGE_UNDO;
     change->row = keep;
-    return true;
+    return RC_OK;
 }
 
 /* Ids of tables begin again with each start of a server, and so with a file. A transaction that
@@ -174,9 +186,21 @@ static enum rc take_format(struct change_stream *stream, const struct binlog_eve
         return rc;
     if (!stream->format.server_start)
         return err_fail(err, RC_FATAL, 0, "another file begins before the transaction has ended");
-    *found = undo_rows(stream, 0, change);
+    rc = undo_rows(stream, 0, change, found, err);
     forget_transaction(stream);
-    return RC_OK;
+    return rc;
+}
+
+/* Whether the transaction is the one of which rows were done. */
+static bool is_expected(const struct change_stream *stream)
+{
+    struct buf text = {0};
+    bool same;
+
+    gtid_put_text(&stream->gtid, &text);
+    same = strcmp(buf_text(&text), stream->skip_gtid) == 0;
+    buf_done(&text);
+    return same;
 }
 
 static enum rc take_gtid(struct change_stream *stream, const struct binlog_event *event,
@@ -193,6 +217,11 @@ static enum rc take_gtid(struct change_stream *stream, const struct binlog_event
         return err_fail(err, RC_FATAL, 0,
                         "its GTID, or a later one of its domain, was there before: the server has "
                         "lost transactions, or gtid_strict_mode is off");
+    if (stream->skip > 0 && !is_expected(stream))
+        return err_fail(err, RC_FATAL, 0,
+                        "%" PRIu64
+                        " rows of transaction %s were done before, and this one comes first",
+                        stream->skip, stream->skip_gtid);
     stream->offset = stream->begin;
     stream->state = stream->gtid.mariadb && !stream->gtid.standalone ? CHANGE_INSIDE : CHANGE_BEGUN;
     return RC_OK;
@@ -204,22 +233,22 @@ static void end_transaction(struct change_stream *stream)
     stream->ended = true;
 }
 
-static enum rc set_savepoint(struct change_stream *stream, uint64_t name, struct err *err)
+/* One that is set again moves behind the others. RELEASE SAVEPOINT is not in the log, and
+ * applications may give each a name of its own, so the oldest one makes room. */
+static void set_savepoint(struct change_stream *stream, uint64_t name)
 {
     size_t at = 0;
 
     while (at < stream->savepoint_count && stream->savepoints[at].name != name)
         at++;
     if (at == CHANGE_SAVEPOINTS_MAX)
-        return err_fail(err, RC_FATAL, 0, "it has more than %d savepoints", CHANGE_SAVEPOINTS_MAX);
-    /* One that is set again moves behind the others. */
+        at = 0;
     if (at < stream->savepoint_count)
         memmove(&stream->savepoints[at], &stream->savepoints[at + 1],
                 (stream->savepoint_count - at - 1) * sizeof(stream->savepoints[0]));
     else
         stream->savepoint_count++;
     stream->savepoints[stream->savepoint_count - 1] = (struct change_savepoint){name, stream->row};
-    return RC_OK;
 }
 
 static enum rc roll_back_to(struct change_stream *stream, uint64_t name, struct change *change,
@@ -229,10 +258,12 @@ static enum rc roll_back_to(struct change_stream *stream, uint64_t name, struct 
         if (stream->savepoints[i - 1].name != name)
             continue;
         stream->savepoint_count = i;
-        *found = undo_rows(stream, stream->savepoints[i - 1].rows, change);
-        return RC_OK;
+        return undo_rows(stream, stream->savepoints[i - 1].rows, change, found, err);
     }
-    return err_fail(err, RC_FATAL, 0, "it rolls back to a savepoint that it does not have");
+    return err_fail(err, RC_FATAL, 0,
+                    "it rolls back to a savepoint that is not known: it has none of this name, or "
+                    "more than %d later ones",
+                    CHANGE_SAVEPOINTS_MAX);
 }
 
 static enum rc take_data_statement(struct change_stream *stream, const struct binlog_query *query,
@@ -275,19 +306,24 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
         end_transaction(stream);
         return RC_OK;
     case STATEMENT_ROLLBACK:
-        *found = undo_rows(stream, 0, change);
+        rc = undo_rows(stream, 0, change, found, err);
         end_transaction(stream);
-        return RC_OK;
+        return rc;
     case STATEMENT_SAVEPOINT:
-        return set_savepoint(stream, statement->savepoint, err);
+        set_savepoint(stream, statement->savepoint);
+        return RC_OK;
     case STATEMENT_ROLLBACK_TO:
         return roll_back_to(stream, statement->savepoint, change, found, err);
     case STATEMENT_RELEASE:
     case STATEMENT_XA_END:
         return RC_OK;
-    case STATEMENT_XA_OTHER:
+    case STATEMENT_XA_COMMIT:
         end_transaction(stream);
         return RC_OK;
+    case STATEMENT_XA_ROLLBACK:
+        rc = undo_rows(stream, 0, change, found, err);
+        end_transaction(stream);
+        return rc;
     case STATEMENT_DATA:
         rc = take_data_statement(stream, query, err);
         break;
@@ -439,11 +475,24 @@ static bool may_be_skipped(const struct binlog_event *event)
     }
 }
 
+/* Whether the event belongs to a transaction, whose GTID comes first. */
+static bool needs_gtid(uint8_t type)
+{
+    return type == BINLOG_QUERY || type == BINLOG_QUERY_COMPRESSED || type == BINLOG_XID ||
+           type == BINLOG_XA_PREPARE || type == BINLOG_TRANSACTION_PAYLOAD ||
+           type == BINLOG_EXECUTE_LOAD_QUERY;
+}
+
 /* Handles one event. *found: it is a change by itself. */
 static enum rc take_event(struct change_stream *stream, const struct binlog_event *event,
                           struct change *change, bool *found, struct err *err)
 {
-    change->time_s = event->time_s;
+    stream->time_s = event->time_s;
+    if (stream->state == CHANGE_OUTSIDE && needs_gtid(event->type))
+        return err_fail(err, RC_FATAL, 0,
+                        "a %s event comes without a GTID: reading did not begin "
+                        "between two transactions",
+                        binlog_type_name(event->type));
     switch (event->type) {
     case BINLOG_ROTATE:
         return take_rotate(stream, event, err);
@@ -571,5 +620,6 @@ enum rc change_stream_next(struct change_stream *stream, struct change *change, 
 {
     enum rc rc = find_change(stream, change, err);
 
+    change->time_s = stream->time_s;
     return rc == RC_OK ? rc : fail_here(stream, rc, err);
 }

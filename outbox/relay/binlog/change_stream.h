@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #define CHANGE_FILE_SIZE 512
+#define CHANGE_GTID_SIZE 96
 #define CHANGE_SAVEPOINTS_MAX 32
 
 enum change_kind {
@@ -77,9 +78,11 @@ struct change_stream {
     struct gtid_set before; /* all transactions before it */
     char file[CHANGE_FILE_SIZE];
     uint64_t offset;
-    struct binlog_gtid gtid; /* of the present transaction */
-    uint64_t row;            /* rows of the table in it so far */
-    uint64_t skip;           /* rows of the first transaction that were done before */
+    struct binlog_gtid gtid;          /* of the present transaction */
+    uint64_t row;                     /* rows of the table in it so far */
+    uint64_t skip;                    /* rows of the first transaction that were done before */
+    char skip_gtid[CHANGE_GTID_SIZE]; /* its GTID */
+    uint32_t time_s;                  /* of the last event */
 
     /* The table as its last map describes it. */
     struct binlog_table table;
@@ -106,8 +109,10 @@ struct change_stream {
     uint64_t end;
 };
 
-/* schema and name are borrowed until change_stream_done(). event_bytes_max bounds the memory for an
- * event that came compressed. RC_FATAL: no memory; the stream then owns none. */
+/* schema and name are borrowed until change_stream_done(). They are as the server writes them, also
+ * in their case: with lower_case_table_names that may be another one than in a setting.
+ * event_bytes_max bounds the memory for an event that came compressed. RC_FATAL: no memory; the
+ * stream then owns none. */
 enum rc change_stream_init(struct change_stream *stream, const char *schema, const char *name,
                            size_t event_bytes_max, struct err *err);
 
@@ -115,10 +120,12 @@ enum rc change_stream_init(struct change_stream *stream, const char *schema, con
 void change_stream_done(struct change_stream *stream);
 
 /* Prepares for events that begin behind the transactions of `before`, of which the first `skip`
- * rows of the first transaction were done. file may be empty where it is not known. The text of
- * `before` is that of gtid_set.h. RC_REJECT: it is none. */
+ * rows of the first transaction were done; skip_gtid is its GTID as gtid_put_text() writes it, ""
+ * on a server without GTIDs. file may be empty where it is not known. The text of `before` is that
+ * of gtid_set.h. RC_REJECT: it is none. */
 enum rc change_stream_begin(struct change_stream *stream, bool mariadb, const char *before,
-                            const char *file, uint64_t offset, uint64_t skip, struct err *err);
+                            const char *file, uint64_t offset, uint64_t skip, const char *skip_gtid,
+                            struct err *err);
 
 /* Gives one event with its header and checksum, after CHANGE_WANTS_EVENT. The bytes are borrowed
  * until the next CHANGE_WANTS_EVENT. */

@@ -236,7 +236,7 @@ void gtid_set_put_text(const struct gtid_set *set, struct buf *out)
 
 void gtid_put_text(const struct binlog_gtid *gtid, struct buf *out)
 {
-    if (gtid->anonymous)
+    if (gtid->anonymous || gtid->sequence == 0)
         return;
     if (gtid->mariadb) {
         put_domain(&(struct gtid_domain){gtid->domain, gtid->server_id, gtid->sequence}, out);

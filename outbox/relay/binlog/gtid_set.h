@@ -68,7 +68,7 @@ void gtid_set_put_text(const struct gtid_set *set, struct buf *out);
  * with tags only if there are any). Sources only. */
 void gtid_set_put_bytes(const struct gtid_set *set, struct buf *out);
 
-/* Appends one GTID as the server prints it; nothing for an anonymous one. */
+/* Appends one GTID as the server prints it; nothing for an anonymous or a zeroed one. */
 void gtid_put_text(const struct binlog_gtid *gtid, struct buf *out);
 
 #endif

@@ -28,6 +28,7 @@ enum jsonb_type {
     JSONB_OPAQUE = 0x0f,
 };
 
+#define BASE64_LINE_BYTES 57
 #define DOUBLE_DIGITS_MAX 17
 #define PLAIN_PLACES_MAX \
     15 /* numbers with more places before or behind the point get an exponent */
@@ -168,6 +169,17 @@ static bool put_time(struct buf *out, uint8_t type, struct cursor *bytes)
     return true;
 }
 
+/* The server breaks the line behind so many bytes, which are 76 characters, unless they are the
+ * last. */
+static void put_base64(struct buf *out, struct cursor *bytes)
+{
+    while (cursor_left(bytes) > BASE64_LINE_BYTES) {
+        base64_put(out, cursor_take(bytes, BASE64_LINE_BYTES), BASE64_LINE_BYTES);
+        buf_text_put(out, "\\n");
+    }
+    base64_put(out, bytes->at, cursor_left(bytes));
+}
+
 /* A value of a type of SQL that JSON does not have. */
 static bool put_opaque(struct buf *out, struct cursor *value)
 {
@@ -186,7 +198,7 @@ static bool put_opaque(struct buf *out, struct cursor *value)
         return put_time(out, type, &bytes);
     default:
         buf_print(out, "\"base64:type%u:", type);
-        base64_put(out, bytes.at, cursor_left(&bytes));
+        put_base64(out, &bytes);
         buf_char(out, '"');
         return true;
     }

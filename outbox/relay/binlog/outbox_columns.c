@@ -95,6 +95,7 @@ enum rc outbox_definition_add(struct outbox_definition *definition, const char *
         return err_fail(err, RC_REJECT, 0, "column %.64s: its name or type is too long", name);
     column->bytes_max = bytes_max;
     column->is_unsigned = strstr(column_type, "unsigned") != NULL;
+    column->is_zerofill = strstr(column_type, "zerofill") != NULL;
     if (strcasecmp(data_type, "enum") == 0) {
         column->labels = strdup(column_type);
         if (!column->labels)
@@ -174,6 +175,12 @@ static enum rc check_column(enum outbox_field field, const struct outbox_column 
         return err_fail(err, RC_REJECT, 0,
                         "column %s has the type %s, of which no %s can be made from the binary log",
                         column->name, column->type, field_words[field]);
+    if (column->is_zerofill && strcasecmp(column->type, "enum") != 0)
+        return err_fail(
+            err, RC_REJECT, 0,
+            "column %s is ZEROFILL: the zeros that a server puts in front of it are not in "
+            "the binary log",
+            column->name);
     if (!knows_charset(column))
         return err_fail(
             err, RC_REJECT, 0,
@@ -271,14 +278,32 @@ static const char *next_label(const char *at)
     return at ? at + 1 : NULL;
 }
 
-/* Behind the quote that ends the text, which is appended if `text` is not NULL. */
+/* A character that information_schema shows behind a backslash. */
+static char unescape(char c)
+{
+    switch (c) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case '0':
+        return '\0';
+    default:
+        return c;
+    }
+}
+
+/* Behind the quote that ends the text, which is appended if `text` is not NULL. A quote is doubled,
+ * and a backslash stands before itself and before n, r and 0. */
 static const char *read_label(const char *at, struct buf *text)
 {
     while (*at && (at[0] != '\'' || at[1] == '\'')) {
-        at += at[0] == '\'';
+        bool escaped = at[0] == '\\' && at[1];
+        char c = escaped ? unescape(at[1]) : at[0];
+
         if (text)
-            buf_char(text, *at);
-        at++;
+            buf_char(text, c);
+        at += escaped || at[0] == '\'' ? 2 : 1;
     }
     return *at ? at + 1 : at;
 }

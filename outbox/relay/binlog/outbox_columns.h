@@ -30,6 +30,7 @@ struct outbox_column {
     char charset[OUTBOX_COLUMN_WORD_SIZE]; /* character_set_name; "": it is no text */
     uint64_t bytes_max;                    /* character_octet_length, or 0 */
     bool is_unsigned;
+    bool is_zerofill;
     char *labels; /* column_type of an ENUM, which lists its texts; otherwise NULL */
 };
 

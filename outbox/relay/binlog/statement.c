@@ -109,7 +109,9 @@ static enum statement_kind kind_of_xa(struct text *text)
 {
     if (take_word(text, "START") || take_word(text, "BEGIN"))
         return STATEMENT_BEGIN;
-    return take_word(text, "END") ? STATEMENT_XA_END : STATEMENT_XA_OTHER;
+    if (take_word(text, "END"))
+        return STATEMENT_XA_END;
+    return take_word(text, "ROLLBACK") ? STATEMENT_XA_ROLLBACK : STATEMENT_XA_COMMIT;
 }
 
 /* Stored functions are logged as a SELECT. */
@@ -121,8 +123,23 @@ static bool changes_rows(struct text *text)
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (take_word(text, words[i]))
             return true;
-    /* MariaDB: SET STATEMENT variable = value FOR statement. */
-    return take_word(text, "SET") && take_word(text, "STATEMENT");
+    return false;
+}
+
+/* MariaDB: SET STATEMENT variable = value FOR statement. The values are not looked into. */
+static void skip_settings(struct text *text)
+{
+    struct text rest = *text;
+
+    if (!take_word(&rest, "SET") || !take_word(&rest, "STATEMENT"))
+        return;
+    while (rest.at < rest.end) {
+        if (isspace((unsigned char)*rest.at) && take_word(&rest, "FOR")) {
+            *text = rest;
+            return;
+        }
+        rest.at++;
+    }
 }
 
 void statement_parse(struct statement *statement, const struct binlog_query *query)
@@ -130,6 +147,7 @@ void statement_parse(struct statement *statement, const struct binlog_query *que
     struct text text = {query->text, query->text + query->text_len};
 
     statement->savepoint = 0;
+    skip_settings(&text);
     if (take_word(&text, "BEGIN"))
         statement->kind = STATEMENT_BEGIN;
     else if (take_word(&text, "COMMIT"))

@@ -17,10 +17,11 @@ enum statement_kind {
     STATEMENT_SAVEPOINT,
     STATEMENT_ROLLBACK_TO,
     STATEMENT_RELEASE,
-    STATEMENT_XA_END,   /* its outcome follows */
-    STATEMENT_XA_OTHER, /* XA COMMIT, XA ROLLBACK: ends what was prepared in an earlier group */
-    STATEMENT_DATA,     /* changes rows, which are then not in the log as rows */
-    STATEMENT_OTHER,    /* definitions of tables and accounts, SET, and all else */
+    STATEMENT_XA_END,    /* its outcome follows */
+    STATEMENT_XA_COMMIT, /* of what was prepared, in this group or an earlier one */
+    STATEMENT_XA_ROLLBACK,
+    STATEMENT_DATA,  /* changes rows, which are then not in the log as rows */
+    STATEMENT_OTHER, /* definitions of tables and accounts, SET, and all else */
 };
 
 struct statement {
@@ -31,8 +32,9 @@ struct statement {
 /* Comments in front are skipped, and those that a server executes count as text. */
 void statement_parse(struct statement *statement, const struct binlog_query *query);
 
-/* Whether the text has this name as a word, whatever its case, anywhere: also in a comment or a
- * string, so false is certain and true is not. */
+/* Whether the text has this name as a word, whatever its case, anywhere, also in a comment or a
+ * string. A statement may change a table that it does not name: by a trigger, a stored function or
+ * a view. */
 bool statement_names(const struct binlog_query *query, const char *name);
 
 #endif

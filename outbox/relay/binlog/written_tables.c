@@ -34,7 +34,7 @@ static bool only_steers(const struct binlog_query *query)
 
     statement_parse(&statement, query);
     return statement.kind != STATEMENT_DATA && statement.kind != STATEMENT_OTHER &&
-           statement.kind != STATEMENT_XA_OTHER;
+           statement.kind != STATEMENT_XA_COMMIT;
 }
 
 /* A statement may change rows that are not in the log, call what does, or commit what was prepared.
