@@ -74,12 +74,26 @@ static void expect_refused(enum rc (*parse)(struct gtid_set *, const char *, str
 
 static void what_is_no_set_is_refused_with_its_place(void **state)
 {
-    static const char *const bad_of_mysql[] = {
-        "x",       A,          A ":",      A ":0",
-        A ":1-",   A ":5-3",   A ":1,",    A ":1 2",
-        A ":-1",   A ":tag",   A ":1:tag", A ":1:9tag",
-        A "x:1",   A ":1,,",   "1-1-1",    A ":9223372036854775807",
-        A ":1:2-", A ":a-b:1", A ":1;2",   A ":a23456789012345678901234567890123:1",
+    /* Behind the uuid of a server. */
+    static const char *const bad_behind[] = {
+        "",
+        ":",
+        ":0",
+        ":1-",
+        ":5-3",
+        ":1,",
+        ":1 2",
+        ":-1",
+        ":tag",
+        ":1:tag",
+        "x:1",
+        ":1,,",
+        ":1:2-",
+        ":a-b:1",
+        ":1:9tag",
+        ":1;2",
+        ":9223372036854775807",
+        ":a23456789012345678901234567890123:1",
     };
     static const char *const bad_of_mariadb[] = {
         "x",
@@ -93,12 +107,17 @@ static void what_is_no_set_is_refused_with_its_place(void **state)
         "4294967296-1-1",
         "1-4294967296-1",
         "1-1-18446744073709551616",
-        A ":1",
     };
+    char text[128];
 
     (void)state;
-    for (size_t i = 0; i < sizeof(bad_of_mysql) / sizeof(bad_of_mysql[0]); i++)
-        expect_refused(gtid_set_parse_mysql, bad_of_mysql[i], "not a set of GTIDs");
+    for (size_t i = 0; i < sizeof(bad_behind) / sizeof(bad_behind[0]); i++) {
+        snprintf(text, sizeof(text), "%s%s", A, bad_behind[i]);
+        expect_refused(gtid_set_parse_mysql, text, "not a set of GTIDs");
+        expect_refused(gtid_set_parse_mariadb, text, "domain-server-sequence");
+    }
+    expect_refused(gtid_set_parse_mysql, "x", "not a set of GTIDs");
+    expect_refused(gtid_set_parse_mysql, "1-1-1", "not a set of GTIDs");
     for (size_t i = 0; i < sizeof(bad_of_mariadb) / sizeof(bad_of_mariadb[0]); i++)
         expect_refused(gtid_set_parse_mariadb, bad_of_mariadb[i], "domain-server-sequence");
     expect_refused(gtid_set_parse_mysql, A ":1," B ":0", "at character 77 of");
