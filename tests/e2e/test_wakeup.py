@@ -161,9 +161,10 @@ class Idle(suite.Case):
         (polled, cpu), (told, cpu_told) = self.cost("off"), self.cost("binlog")
         print(f"idle: {polled:.0f} statements/s and {cpu:.1f} thousandths of a core, with the binary log "
               f"{told:.0f} and {cpu_told:.1f}")
-        # 25 ms apart without; a busy machine may lose a few of them.
-        self.assertGreater(polled, 15)
-        self.assertLess(told, polled / 2)
+        # 25 ms apart without, of which a busy machine loses some. Looks, leases and heartbeats are about
+        # eight of the others.
+        self.assertGreater(polled, told)
+        self.assertLess(told, 15)
 
 
 class WithoutPrivilege(suite.Case):
