@@ -135,6 +135,12 @@ void buf_hex(struct buf *buf, const void *bytes, size_t len)
     buf->len += 2 * len;
 }
 
+void buf_le(struct buf *buf, uint64_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        buf_char(buf, (char)(value >> 8 * i));
+}
+
 void buf_print(struct buf *buf, const char *format, ...)
 {
     va_list args;

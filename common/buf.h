@@ -42,6 +42,8 @@ void buf_char(struct buf *buf, char c);
 void buf_u64(struct buf *buf, uint64_t value);
 void buf_i64(struct buf *buf, int64_t value);
 void buf_hex(struct buf *buf, const void *bytes, size_t len);
+/* The number in `bytes` (1 to 8) bytes, the lowest first. */
+void buf_le(struct buf *buf, uint64_t value, unsigned bytes);
 void buf_print(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The bytes as a C string, valid until the next append; "" when failed. */

@@ -235,16 +235,13 @@ const struct setting settings_table[] = {
     {LIVE_NUMBER(relay, poll_idle_ms), "25", 1, 60000, NULL,
      "Wait before the next read while the outbox stays empty, in milliseconds."},
     {CHOICE(relay, wakeup), "off", 0, 0, "off|binlog",
-     "Whether the binary log of the server tells when rows come: an empty outbox is then read once "
-     "a "
-     "second only. Needs the privileges that `tallybox migrate grants --role relay_wakeup` "
+     "Whether the binary log of the server tells when rows come: an empty outbox is then read only "
+     "once a second. Needs the privileges that `tallybox migrate grants --role relay_wakeup` "
      "prints."},
     {NUMBER(relay, server_id), "0", 0, 4294967295, NULL,
      "Id under which a relay reads the binary log. No server and no other reader may have it, so "
-     "it "
-     "must differ for each relay process; 0: a number above 2147483647 that is made from the name "
-     "of "
-     "the instance."},
+     "it must differ for each relay process; 0: a number above 2147483647 that is made from the "
+     "name of the instance."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Acknowledged rows that begin a round of deletions; a round uses several statements and may "
      "delete some rows more."},

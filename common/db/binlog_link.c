@@ -70,7 +70,7 @@ static const struct refusal_words refusals[] = {
     {"with the same server_", BINLOG_REFUSAL_REPLACED},
 };
 
-enum binlog_refusal binlog_refusal_of(unsigned code, const char *text)
+static enum binlog_refusal find_refusal(unsigned code, const char *text)
 {
     if (code != CANNOT_READ_BINLOG)
         return BINLOG_REFUSAL_NONE;
@@ -134,7 +134,7 @@ static enum rc fail_link(struct binlog_link *link, struct err *err)
     const char *text = mysql_error(link->mysql);
     enum rc rc = db_error_report(err, code, db_place_of(link->db), text);
 
-    link->refusal = binlog_refusal_of(code, text);
+    link->refusal = find_refusal(code, text);
     if (link->refusal == BINLOG_REFUSAL_NONE)
         return rc == RC_FATAL ? rc : RC_RETRY;
     return link->refusal == BINLOG_REFUSAL_REPLACED ? RC_RETRY : RC_FATAL;
@@ -151,29 +151,23 @@ static bool begins_by_set(const struct binlog_link *link, const struct binlog_st
 #define COMMAND_DUMP 18
 #define COMMAND_DUMP_GTID 30 /* the library has no name for it */
 
-static void put_number(struct buf *out, uint64_t value, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; i++)
-        buf_char(out, (char)(value >> 8 * i));
-}
-
 /* The bodies of both commands: sql/rpl_source.cc of MySQL. A set of GTIDs comes without a file
  * name, which would win over it. */
 static void put_dump(struct buf *body, const struct binlog_start *start, bool by_set,
                      unsigned flags)
 {
     if (by_set) {
-        put_number(body, flags, 2);
-        put_number(body, start->server_id, 4);
-        put_number(body, 0, 4); /* length of the file name */
-        put_number(body, 4, 8); /* offset */
-        put_number(body, start->gtid_bytes_len, 4);
+        buf_le(body, flags, 2);
+        buf_le(body, start->server_id, 4);
+        buf_le(body, 0, 4); /* length of the file name */
+        buf_le(body, 4, 8); /* offset */
+        buf_le(body, start->gtid_bytes_len, 4);
         buf_put(body, start->gtid_bytes, start->gtid_bytes_len);
         return;
     }
-    put_number(body, start->file ? start->offset : 4, 4);
-    put_number(body, flags, 2);
-    put_number(body, start->server_id, 4);
+    buf_le(body, start->file ? start->offset : 4, 4);
+    buf_le(body, flags, 2);
+    buf_le(body, start->server_id, 4);
     if (start->file)
         buf_text_put(body, start->file);
 }
@@ -370,11 +364,6 @@ bool binlog_link_ready(const struct binlog_link *link)
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link)
 {
     return link->refusal;
-}
-
-enum db_kind binlog_link_kind(const struct binlog_link *link)
-{
-    return db_server_kind(link->db);
 }
 
 void binlog_link_shutdown(struct binlog_link *link)

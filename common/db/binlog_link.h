@@ -76,11 +76,6 @@ bool binlog_link_ready(const struct binlog_link *link);
 /* Why the last binlog_link_next() has failed. */
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link);
 
-/* The reason in the error text of a server. Pure; any thread. */
-enum binlog_refusal binlog_refusal_of(unsigned code, const char *text);
-
-enum db_kind binlog_link_kind(const struct binlog_link *link);
-
 /* Makes a binlog_link_next() that waits return RC_RETRY. Any thread, while the link is open. */
 void binlog_link_shutdown(struct binlog_link *link);
 

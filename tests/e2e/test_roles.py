@@ -261,7 +261,7 @@ class Heartbeats(suite.Case):
         self.assertIn("role relay: no live instance; many-1 died 6 days ago", self.problems())
 
 
-class Door:
+class HoldingProxy:
     """Forwards the first connection, which asks for the version of the schema, and lets all others
     wait until it is opened."""
 
@@ -349,12 +349,12 @@ class Readiness(suite.Case):
         self.stack.wait_drained()
 
     def test_a_serve_that_starts_is_not_ready_before_it_has_tried_each_database(self):
-        door = Door(suite.database().port)
-        self.addCleanup(door.close)
+        proxy = HoldingProxy(suite.database().port)
+        self.addCleanup(proxy.close)
         serve = self.start("serve", ready=False,
-                           sets={"sink.host": "127.0.0.1", "sink.port": door.port})
+                           sets={"sink.host": "127.0.0.1", "sink.port": proxy.port})
         self.wait_not_ready(serve, "database for remarks: not reached yet")
-        door.opened.set()
+        proxy.opened.set()
         serve.wait_ready()
         text = serve.admin("/readyz").body.decode()
         for name in ("database for remarks", "database for tasks"):

@@ -10,7 +10,8 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/binlog/change_stream.h"
-#include "outbox/relay/outbox_columns_mysql.h"
+#include "outbox/relay/binlog/outbox_columns_mysql.h"
+#include "tests/support/binlog_file.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,9 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC_SIZE 4
-#define OFFSET_SIZE 9
-#define EVENT_BYTES_MAX ((size_t)1 << 30)
 #define ROW_BYTES_MAX 1000000
 
 static const char *const field_names[OUTBOX_FIELDS] = {
@@ -67,57 +65,22 @@ static void print_row(const struct relay_row *row)
     buf_done(&out);
 }
 
-static enum rc take_row(const struct change *change, struct err *err)
+static enum rc take_change(const struct change_stream *present, const struct change *change,
+                           struct err *err)
 {
     struct relay_row row;
     enum rc rc = RC_OK;
 
-    if (stream.table_version != version)
-        rc = outbox_columns_resolve(&columns, &definition, &stream.table, stream.columns, names,
+    if (change->kind != CHANGE_ROW)
+        return RC_OK;
+    if (present->table_version != version)
+        rc = outbox_columns_resolve(&columns, &definition, &present->table, present->columns, names,
                                     err);
-    version = stream.table_version;
+    version = present->table_version;
     if (rc == RC_OK)
         rc = outbox_columns_make_row(&columns, change->values, ROW_BYTES_MAX, &row, err);
     if (rc == RC_OK)
         print_row(&row);
-    return rc;
-}
-
-static enum rc take_changes(struct err *err)
-{
-    struct change change = {0};
-    enum rc rc;
-
-    while ((rc = change_stream_next(&stream, &change, err)) == RC_OK &&
-           change.kind != CHANGE_WANTS_EVENT) {
-        if (change.kind == CHANGE_ROW)
-            rc = take_row(&change, err);
-        if (rc != RC_OK)
-            break;
-    }
-    return rc;
-}
-
-static enum rc take_file(FILE *file, struct err *err)
-{
-    uint8_t head[BINLOG_HEADER_SIZE];
-    enum rc rc = RC_OK;
-
-    while (rc == RC_OK && fread(head, 1, sizeof(head), file) == sizeof(head)) {
-        struct cursor size = cursor_of(head + OFFSET_SIZE, 4);
-        size_t len = cursor_u32(&size);
-        uint8_t *event = malloc(len > sizeof(head) ? len : sizeof(head));
-
-        if (!event)
-            return RC_FATAL;
-        memcpy(event, head, sizeof(head));
-        if (len > sizeof(head))
-            len = sizeof(head) + fread(event + sizeof(head), 1, len - sizeof(head), file);
-        rc = change_stream_give(&stream, event, len, err);
-        if (rc == RC_OK)
-            rc = take_changes(err);
-        free(event);
-    }
     return rc;
 }
 
@@ -145,28 +108,26 @@ static enum rc read_definition(const json_t *options, struct err *err)
 int main(int argc, char **argv)
 {
     json_t *options = argc == 3 ? json_loads(argv[1], 0, NULL) : NULL;
-    FILE *file = options ? fopen(argv[2], "rb") : NULL;
     struct err err = {0};
     enum rc rc;
 
-    if (!file || fseek(file, MAGIC_SIZE, SEEK_SET) != 0) {
+    if (!options) {
         fprintf(stderr, "usage: tallybox-binlog-outbox OPTIONS FILE\n");
         return 2;
     }
     rc = read_definition(options, &err);
     if (rc == RC_OK)
         rc = change_stream_init(&stream, text_of(options, "schema"), text_of(options, "table"),
-                                EVENT_BYTES_MAX, &err);
+                                BINLOG_FILE_EVENT_BYTES_MAX, &err);
     if (rc == RC_OK)
-        rc = change_stream_begin(&stream, true, "", "", MAGIC_SIZE, 0, "", &err);
+        rc = change_stream_begin(&stream, true, "", "", BINLOG_FILE_MAGIC_SIZE, 0, "", &err);
     if (rc == RC_OK)
-        rc = take_file(file, &err);
+        rc = binlog_file_read(argv[2], &stream, take_change, &err);
     if (rc != RC_OK)
         fprintf(stderr, "%s\n", err.text);
     change_stream_done(&stream);
     outbox_columns_done(&columns);
     outbox_definition_done(&definition);
-    fclose(file);
     json_decref(options);
     return rc == RC_OK ? 0 : 1;
 }

@@ -62,7 +62,7 @@ static uint64_t find_statement(const char *text)
 }
 
 /* binlog_format = MIXED, which is MariaDB's default, logs statements that are not rows. */
-static void a_statement_may_write_any_table_unless_it_only_steers(void **state)
+static void a_statement_may_write_any_table_unless_it_controls_the_transaction(void **state)
 {
     (void)state;
     assert_int_equal(find_statement("INSERT INTO outbox VALUES (1)"), 7);
@@ -95,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_map_of_a_table_sets_its_bit),
         cmocka_unit_test(other_events_set_none),
-        cmocka_unit_test(a_statement_may_write_any_table_unless_it_only_steers),
+        cmocka_unit_test(a_statement_may_write_any_table_unless_it_controls_the_transaction),
         cmocka_unit_test(what_cannot_be_read_may_have_rows_of_any_table),
     };
 

@@ -227,12 +227,6 @@ static enum rc take_gtid(struct change_stream *stream, const struct binlog_event
     return RC_OK;
 }
 
-/* The transaction ends, and CHANGE_COMMIT follows. */
-static void end_transaction(struct change_stream *stream)
-{
-    stream->ended = true;
-}
-
 /* One that is set again moves behind the others. RELEASE SAVEPOINT is not in the log, and
  * applications may give each a name of its own, so the oldest one makes room. */
 static void set_savepoint(struct change_stream *stream, uint64_t name)
@@ -303,11 +297,11 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
         stream->state = CHANGE_INSIDE;
         return RC_OK;
     case STATEMENT_COMMIT:
-        end_transaction(stream);
+        stream->ended = true;
         return RC_OK;
     case STATEMENT_ROLLBACK:
         rc = undo_rows(stream, 0, change, found, err);
-        end_transaction(stream);
+        stream->ended = true;
         return rc;
     case STATEMENT_SAVEPOINT:
         set_savepoint(stream, statement->savepoint);
@@ -318,11 +312,11 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
     case STATEMENT_XA_END:
         return RC_OK;
     case STATEMENT_XA_COMMIT:
-        end_transaction(stream);
+        stream->ended = true;
         return RC_OK;
     case STATEMENT_XA_ROLLBACK:
         rc = undo_rows(stream, 0, change, found, err);
-        end_transaction(stream);
+        stream->ended = true;
         return rc;
     case STATEMENT_DATA:
         rc = take_data_statement(stream, query, err);
@@ -336,7 +330,7 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
     }
     /* A statement without BEGIN is a transaction by itself. */
     if (stream->state == CHANGE_BEGUN)
-        end_transaction(stream);
+        stream->ended = true;
     return rc;
 }
 
@@ -420,8 +414,9 @@ static enum rc take_rows(struct change_stream *stream, const struct binlog_event
         return RC_OK;
     if (stream->state != CHANGE_INSIDE)
         return err_fail(err, RC_FATAL, 0, "rows come outside of a transaction");
-    rc = binlog_rows_begin(&stream->rows, &stream->table, stream->columns, stream->is_unsigned,
-                           event, &stream->expanded, err);
+    /* outbox_columns.h gives integers the sign of their definition. */
+    rc = binlog_rows_begin(&stream->rows, &stream->table, stream->columns, NULL, event,
+                           &stream->expanded, err);
     stream->in_rows = rc == RC_OK;
     return rc;
 }
@@ -432,7 +427,7 @@ static enum rc take_xa_prepare(struct change_stream *stream, const struct binlog
 {
     bool one_phase = event->body_len > 0 && event->body[0] != 0;
 
-    end_transaction(stream);
+    stream->ended = true;
     return one_phase ? RC_OK : refuse_prepared_rows(stream, err);
 }
 
@@ -512,7 +507,7 @@ static enum rc take_event(struct change_stream *stream, const struct binlog_even
             &(struct binlog_query){.text = (const char *)event->body, .text_len = event->body_len},
             err);
     case BINLOG_XID:
-        end_transaction(stream);
+        stream->ended = true;
         return RC_OK;
     case BINLOG_XA_PREPARE:
         return take_xa_prepare(stream, event, err);

@@ -71,7 +71,6 @@ enum change_state {
 struct change_stream {
     const char *schema;
     const char *name;
-    const bool *is_unsigned; /* for each column, where the log does not tell; may be NULL */
     struct change_counts counts;
 
     /* Where the present transaction begins; outside of one, where the next one does. */

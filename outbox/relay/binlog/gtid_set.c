@@ -248,20 +248,16 @@ void gtid_put_text(const struct binlog_gtid *gtid, struct buf *out)
     buf_print(out, ":%" PRIu64, gtid->sequence);
 }
 
-static void put_number(struct buf *out, uint64_t value)
-{
-    for (unsigned shift = 0; shift < 64; shift += 8)
-        buf_char(out, (char)(value >> shift));
-}
-
 void gtid_set_put_bytes(const struct gtid_set *set, struct buf *out)
 {
     bool tagged = false;
 
     for (size_t i = 0; i < set->source_count; i++)
         tagged = tagged || set->sources[i].tag[0];
-    put_number(out, tagged ? TAGGED_FORM | (uint64_t)set->source_count << TAGGED_COUNT_SHIFT
-                           : set->source_count);
+    buf_le(out,
+           tagged ? TAGGED_FORM | (uint64_t)set->source_count << TAGGED_COUNT_SHIFT
+                  : set->source_count,
+           8);
     for (size_t i = 0; i < set->source_count; i++) {
         const struct gtid_source *source = &set->sources[i];
 
@@ -271,10 +267,10 @@ void gtid_set_put_bytes(const struct gtid_set *set, struct buf *out)
             buf_char(out, (char)(strlen(source->tag) << 1));
             buf_text_put(out, source->tag);
         }
-        put_number(out, source->count);
+        buf_le(out, source->count, 8);
         for (size_t j = 0; j < source->count; j++) {
-            put_number(out, source->intervals[j].from);
-            put_number(out, source->intervals[j].to + 1);
+            buf_le(out, source->intervals[j].from, 8);
+            buf_le(out, source->intervals[j].to + 1, 8);
         }
     }
 }

@@ -27,8 +27,8 @@ static uint64_t find_table(const char *schema, const char *const *tables, size_t
     return 0;
 }
 
-/* Whether a statement only begins or ends a transaction, or sets a savepoint. */
-static bool only_steers(const struct binlog_query *query)
+/* Whether a statement only begins or ends a transaction, or sets a savepoint in it. */
+static bool controls_transaction(const struct binlog_query *query)
 {
     struct statement statement;
 
@@ -45,12 +45,12 @@ static bool may_write(const struct binlog_event *event)
 
     if (event->type != BINLOG_QUERY || binlog_query_parse(&query, event, NULL, NULL) != RC_OK)
         return true;
-    if (only_steers(&query))
+    if (controls_transaction(&query))
         return false;
     if (query.text_len < BINLOG_CHECKSUM_SIZE)
         return true;
     query.text_len -= BINLOG_CHECKSUM_SIZE;
-    return !only_steers(&query);
+    return !controls_transaction(&query);
 }
 
 uint64_t written_tables_find(const char *schema, const char *const *tables, size_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads what outbox_columns.h needs to know about a table from information_schema. */
-#ifndef OUTBOX_RELAY_OUTBOX_COLUMNS_MYSQL_H
-#define OUTBOX_RELAY_OUTBOX_COLUMNS_MYSQL_H
+#ifndef OUTBOX_RELAY_BINLOG_OUTBOX_COLUMNS_MYSQL_H
+#define OUTBOX_RELAY_BINLOG_OUTBOX_COLUMNS_MYSQL_H
 
 #include "common/db/db.h"
 #include "common/err.h"

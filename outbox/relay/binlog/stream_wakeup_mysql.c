@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/stream_wakeup_mysql.h"
+#include "outbox/relay/binlog/stream_wakeup_mysql.h"
 
 #include "common/buf.h"
 #include "common/hash.h"

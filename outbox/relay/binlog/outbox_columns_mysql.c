@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/outbox_columns_mysql.h"
+#include "outbox/relay/binlog/outbox_columns_mysql.h"
 
 #include "common/buf.h"
 
