@@ -29,6 +29,10 @@ static const struct event events[] = {
     {"stop_timed_out", "error", "The stop took longer than `admin.stop_timeout_ms` and was cut.",
      "see which server does not answer"},
     {"stop_forced", "error", "A second signal ended the process at once.", ""},
+    {"crashed", "error",
+     "A fault in the program ends the process at once, which is as safe as a kill. `stack` has "
+     "offsets into each file, for `addr2line -e FILE OFFSET`.",
+     "report it with this line and the version, and a core file if there is one"},
     {"stop_cuts_connections", "warn",
      "A statement does not end, so the stop closes its connection.", "look at that server"},
     {"dependency_down", "warn",

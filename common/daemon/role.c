@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "common/config/secret_file.h"
 #include "common/daemon/admin.h"
+#include "common/daemon/crash.h"
 #include "common/daemon/signals.h"
 #include "common/daemon/watch.h"
 #include "common/db/db.h"
@@ -439,7 +440,10 @@ static void warn_open_passwords(const struct daemon *daemon)
 static enum rc run_process(struct daemon *daemon, struct err *err)
 {
     struct signals signals;
-    enum rc rc = open_manager(daemon, err);
+    enum rc rc;
+
+    crash_init();
+    rc = open_manager(daemon, err);
 
     if (rc == RC_OK)
         rc = open_signals(daemon, &signals, err);

@@ -133,7 +133,8 @@ class Supervisor:
         asked = self.ending.pop(name, None) is not None
         story = f"{name} ended with {code} {'after SIGTERM' if asked else 'by itself'}"
         if code < 0:
-            self.violations.append(f"{story}: see {role.log}")
+            crash = [line for line in role.log_text().splitlines() if "event=crashed" in line]
+            self.violations.append("\n".join([f"{story}: see {role.log}", *crash[-1:]]))
         elif code > 0 or not asked:
             self.notes.append(f"{story}\n{suite.tail(role.log, NOTE_LINES)}")
         self.state[name] = "down"

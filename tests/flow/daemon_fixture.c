@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +45,8 @@ static int64_t dummy_step(void *arg, int64_t now_ms)
     struct dummy *dummy = arg;
 
     (void)now_ms;
+    if (atomic_load(&shared->raise) != 0)
+        raise(atomic_load(&shared->raise));
     if (!atomic_load(&shared->fail))
         return 10;
     stop_fail(dummy->env->stop);
@@ -166,6 +169,15 @@ static enum rc shared_gate(const struct settings *settings, bool migrate, struct
 
 #define ARGUMENTS_MAX 16
 
+/* Those of cmocka and of sanitizers: the program itself has none. */
+static void reset_handlers(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], SIG_DFL);
+}
+
 void child_start(struct child *child, const char *const *arguments)
 {
     char *argv[ARGUMENTS_MAX] = {strdup("pair"), strdup("--config=/dev/null"),
@@ -186,6 +198,7 @@ void child_start(struct child *child, const char *const *arguments)
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
+        reset_handlers();
         _exit(role_main(&process, argc, argv));
     }
     close(ends[1]);
@@ -229,7 +242,7 @@ void child_works(struct child *child, const char *const *arguments)
     child_says(child, "event=started");
 }
 
-int child_end(struct child *child)
+static int wait_for_child(struct child *child)
 {
     int status = 0;
 
@@ -237,8 +250,23 @@ int child_end(struct child *child)
     }
     fclose(child->log);
     assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    return status;
+}
+
+int child_end(struct child *child)
+{
+    int status = wait_for_child(child);
+
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+int child_crash(struct child *child)
+{
+    int status = wait_for_child(child);
+
+    assert_true(WIFSIGNALED(status));
+    return WTERMSIG(status);
 }
 
 static char answer[65536];
@@ -288,6 +316,7 @@ int daemon_setup(void **state)
     atomic_store(&shared->migrate, false);
     atomic_store(&shared->sick, false);
     atomic_store(&shared->fail, false);
+    atomic_store(&shared->raise, 0);
     atomic_store(&shared->join_waits, false);
     behaviour = (struct behaviour){0};
     return 0;

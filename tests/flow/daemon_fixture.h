@@ -17,6 +17,7 @@ struct shared {
     atomic_bool migrate; /* the argument of the gate */
     atomic_bool sick;    /* the first role is not ready */
     atomic_bool fail;    /* the roles stop the process */
+    atomic_int raise;    /* the first role raises this signal; 0: none */
     atomic_bool join_waits;
     char admin_url[256]; /* of the child; written before it logs that it has started */
 };
@@ -64,6 +65,9 @@ void child_works(struct child *child, const char *const *arguments);
 
 /* Reads the log to its end and returns the exit code. */
 int child_end(struct child *child);
+
+/* As child_end(), of a child that ends of a signal, which it returns. */
+int child_crash(struct child *child);
 
 /* The status of the answer, which child_answer() is then in whole, headers and all. host: of the
  * header Host, otherwise "localhost". */

@@ -321,6 +321,28 @@ static void a_stop_that_takes_too_long_is_cut(void **state)
     assert_int_equal(child_end(&child), EXIT_FAILED);
 }
 
+/* The signal ends the process as ever, after a line that says where. */
+static void a_crash_is_logged_with_its_stack(void **state)
+{
+    static const struct {
+        int number;
+        const char *says;
+    } crashes[] = {{SIGSEGV, "level=error event=crashed signal=SIGSEGV address=0x"},
+                   {SIGABRT, "level=error event=crashed signal=SIGABRT address=0x"}};
+    struct child child;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++) {
+        child_works(&child, NULL);
+        atomic_store(&shared->raise, crashes[i].number);
+        child_says(&child, crashes[i].says);
+        assert_non_null(strstr(child.line, " thread=\""));
+        assert_non_null(strstr(child.line, "\" stack=test_role+0x"));
+        assert_int_equal(child_crash(&child), crashes[i].number);
+        atomic_store(&shared->raise, 0);
+    }
+}
+
 static void a_role_that_fails_stops_the_process(void **state)
 {
     struct child child;
@@ -428,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup(a_second_signal_ends_at_once, daemon_setup),
         cmocka_unit_test_setup(an_echo_of_the_signal_is_no_second_one, daemon_setup),
         cmocka_unit_test_setup(a_stop_that_takes_too_long_is_cut, daemon_setup),
+        cmocka_unit_test_setup(a_crash_is_logged_with_its_stack, daemon_setup),
         cmocka_unit_test_setup(a_role_that_fails_stops_the_process, daemon_setup),
         cmocka_unit_test_setup(a_failed_role_does_not_outlive_the_stop_timeout_either,
                                daemon_setup),
