@@ -16,8 +16,10 @@
 /* A reachable broker that does not answer so many queries in a row cannot describe groups. */
 #define UNANSWERED_MAX 3
 
-/* rd_kafka_DescribeConsumerGroups() exists since 2.1. */
-#define CAN_ASK (RD_KAFKA_VERSION >= 0x020100ff)
+#define NO_BROKER (-1)
+
+/* rd_kafka_DescribeConsumerGroups() exists since 2.1, rd_kafka_DescribeCluster() since 2.3. */
+#define CAN_ASK (RD_KAFKA_VERSION >= 0x020300ff)
 
 void group_client_id(char client[GROUP_CLIENT_SIZE], const char *installation, const char *instance)
 {
@@ -55,6 +57,7 @@ void group_check_init(struct group_check *check, struct rd_kafka_s *kafka, const
     check->group = group;
     check->installation = installation;
     check->rc = RC_RETRY;
+    check->coordinator = NO_BROKER;
     check->queue = rd_kafka_queue_new(kafka);
     rd_kafka_queue_io_event_enable(check->queue, wakeup_fd, &wakeup_bytes, sizeof(wakeup_bytes));
 }
@@ -112,9 +115,19 @@ static bool is_refusal(int code)
            code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE || kafka_classify(code) != RC_RETRY;
 }
 
+/* The group has no coordinator now, so nobody can join it either. */
+static bool is_without_coordinator(int code)
+{
+    return code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
+           code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
+           code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS;
+}
+
 /* A broker that refuses the query gives no reason to wait. */
 void group_check_miss(struct group_check *check, int code, bool reachable)
 {
+    if (is_without_coordinator(code))
+        return;
     check->unanswered += reachable;
     if (check->rc == RC_RETRY && (is_refusal(code) || check->unanswered >= UNANSWERED_MAX))
         check->rc = RC_OK;
@@ -122,7 +135,11 @@ void group_check_miss(struct group_check *check, int code, bool reachable)
 
 #if CAN_ASK
 
-static void ask_members(struct group_check *check)
+/* rd_kafka_DescribeConsumerGroups() without a broker looks for the coordinator by itself, and uses
+ * freed memory when it finds one after the request's time, or one that does not know the request
+ * (seen with librdkafka 2.14.2; issue 4605 there, open as of pull request 5397). With a broker it
+ * does not look for one. So each broker is asked, and then the one that answered. */
+static void ask_broker(struct group_check *check, int32_t broker)
 {
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(check->kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
@@ -130,10 +147,36 @@ static void ask_members(struct group_check *check)
     char text[128];
 
     rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof(text));
-    rd_kafka_DescribeConsumerGroups(check->kafka, groups, 1, options, check->queue);
+    rd_kafka_AdminOptions_set_opaque(options, (void *)(intptr_t)broker);
+    if (rd_kafka_AdminOptions_set_broker(options, broker, text, sizeof(text)) ==
+        RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_DescribeConsumerGroups(check->kafka, groups, 1, options, check->queue);
+        check->pending++;
+    }
     rd_kafka_AdminOptions_destroy(options);
-    check->pending = true;
+}
+
+static void ask_brokers(struct group_check *check)
+{
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(check->kafka, RD_KAFKA_ADMIN_OP_DESCRIBECLUSTER);
+    char text[128];
+
+    rd_kafka_AdminOptions_set_request_timeout(options, ANSWER_MS, text, sizeof(text));
+    rd_kafka_DescribeCluster(check->kafka, options, check->queue);
+    rd_kafka_AdminOptions_destroy(options);
+    check->pending++;
+}
+
+static void ask_members(struct group_check *check)
+{
+    check->answered = false;
     check->doubtful = false;
+    check->code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (check->coordinator == NO_BROKER)
+        ask_brokers(check);
+    else
+        ask_broker(check, check->coordinator);
 }
 
 /* Passes the members of an answer on. Without memory the answer counts as none. */
@@ -156,7 +199,33 @@ static int take_members(struct group_check *check, const rd_kafka_ConsumerGroupD
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-static void take_answer(struct group_check *check, rd_kafka_event_t *event, bool reachable)
+/* Of the brokers' failures a refusal counts most, and that of a broker which is not the coordinator
+ * least. */
+static void note_failure(struct group_check *check, int code)
+{
+    bool first = check->code == RD_KAFKA_RESP_ERR_NO_ERROR;
+
+    if (first || is_refusal(code) ||
+        (is_without_coordinator(check->code) && !is_without_coordinator(code)))
+        check->code = code;
+}
+
+static void take_brokers(struct group_check *check, rd_kafka_event_t *event)
+{
+    const rd_kafka_DescribeCluster_result_t *result = rd_kafka_event_DescribeCluster_result(event);
+    int code = (int)rd_kafka_event_error(event);
+    const rd_kafka_Node_t **nodes = NULL;
+    size_t count = 0;
+
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && result)
+        nodes = rd_kafka_DescribeCluster_result_nodes(result, &count);
+    for (size_t i = 0; i < count; i++)
+        ask_broker(check, rd_kafka_Node_id(nodes[i]));
+    if (count == 0)
+        note_failure(check, code != RD_KAFKA_RESP_ERR_NO_ERROR ? code : RD_KAFKA_RESP_ERR__FAIL);
+}
+
+static void take_answer(struct group_check *check, rd_kafka_event_t *event)
 {
     const rd_kafka_DescribeConsumerGroups_result_t *result =
         rd_kafka_event_DescribeConsumerGroups_result(event);
@@ -172,8 +241,12 @@ static void take_answer(struct group_check *check, rd_kafka_event_t *event, bool
         code = (int)rd_kafka_error_code(rd_kafka_ConsumerGroupDescription_error(groups[0]));
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         code = take_members(check, groups[0]);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        group_check_miss(check, code, reachable);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        note_failure(check, code);
+        return;
+    }
+    check->answered = true;
+    check->coordinator = (int32_t)(intptr_t)rd_kafka_event_opaque(event);
 }
 
 static int64_t choose_wait_ms(const struct group_check *check)
@@ -183,21 +256,39 @@ static int64_t choose_wait_ms(const struct group_check *check)
     return check->rc == RC_RETRY ? ASK_SOON_MS : ASK_AGAIN_MS;
 }
 
+/* All brokers that were asked have answered. A coordinator that did not is looked for at once. */
+static void end_query(struct group_check *check, bool reachable, int64_t now_ms)
+{
+    bool lost = !check->answered && check->coordinator != NO_BROKER;
+
+    if (!check->answered)
+        group_check_miss(check, check->code, reachable);
+    if (lost)
+        check->coordinator = NO_BROKER;
+    check->ask_ms = now_ms + (lost ? ASK_SOON_MS : choose_wait_ms(check));
+}
+
 enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms)
 {
     rd_kafka_event_t *event;
 
     if (!check->kafka)
         return RC_OK;
-    while (check->pending && (event = rd_kafka_queue_poll(check->queue, 0))) {
-        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT) {
-            take_answer(check, event, reachable);
-            check->pending = false;
-            check->ask_ms = now_ms + choose_wait_ms(check);
-        }
+    while (check->pending > 0 && (event = rd_kafka_queue_poll(check->queue, 0))) {
+        int type = rd_kafka_event_type(event);
+
+        if (type == RD_KAFKA_EVENT_DESCRIBECLUSTER_RESULT)
+            take_brokers(check, event);
+        else if (type == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT)
+            take_answer(check, event);
+        if (type == RD_KAFKA_EVENT_DESCRIBECLUSTER_RESULT ||
+            type == RD_KAFKA_EVENT_DESCRIBECONSUMERGROUPS_RESULT)
+            check->pending--;
         rd_kafka_event_destroy(event);
+        if (check->pending == 0)
+            end_query(check, reachable, now_ms);
     }
-    if (!check->pending && (check->doubtful || now_ms >= check->ask_ms))
+    if (check->pending == 0 && (check->doubtful || now_ms >= check->ask_ms))
         ask_members(check);
     return check->rc;
 }

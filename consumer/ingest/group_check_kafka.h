@@ -32,7 +32,10 @@ struct group_check {
     const char *group;
     const char *installation;
     bool joined;         /* the owner's: this process is a member, or about to be */
-    bool pending;        /* a query has no answer yet */
+    int32_t coordinator; /* the broker that answered last; -1: each broker is asked */
+    unsigned pending;    /* requests of the query without an answer yet */
+    bool answered;       /* the query has an answer */
+    int code;            /* otherwise librdkafka's code of the failure that counts */
     bool doubtful;       /* the members changed after the last query */
     int64_t ask_ms;      /* earliest time of the next query */
     unsigned unanswered; /* queries in a row without an answer, although a broker is reachable */

@@ -134,6 +134,20 @@ static void after_three_unanswered_queries_the_check_is_given_up(void **state)
     assert_int_equal(check.rc, RC_OK);
 }
 
+/* Without a coordinator no other member can be there, and none can join. */
+static void the_check_waits_for_a_coordinator(void **state)
+{
+    static const int codes[] = {RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                                RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
+                                RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS};
+    struct group_check check = make_check();
+
+    (void)state;
+    for (size_t i = 0; i < 10 * sizeof(codes) / sizeof(codes[0]); i++)
+        group_check_miss(&check, codes[i % (sizeof(codes) / sizeof(codes[0]))], true);
+    assert_int_equal(check.rc, RC_RETRY);
+}
+
 static void a_failed_query_changes_no_earlier_answer(void **state)
 {
     struct group_check check = make_check();
@@ -159,6 +173,7 @@ int main(void)
         cmocka_unit_test(of_installations_that_joined_together_the_lowest_id_stays),
         cmocka_unit_test(a_broker_that_refuses_to_describe_the_group_gives_no_reason_to_wait),
         cmocka_unit_test(after_three_unanswered_queries_the_check_is_given_up),
+        cmocka_unit_test(the_check_waits_for_a_coordinator),
         cmocka_unit_test(a_failed_query_changes_no_earlier_answer),
     };
 
