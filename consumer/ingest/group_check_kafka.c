@@ -115,7 +115,7 @@ static bool is_refusal(int code)
            code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE || kafka_classify(code) != RC_RETRY;
 }
 
-/* The group has no coordinator now, so nobody can join it either. */
+/* The group has no coordinator now, so no process can join it either. */
 static bool is_without_coordinator(int code)
 {
     return code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
