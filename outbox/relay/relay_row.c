@@ -156,6 +156,12 @@ bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row)
     return true;
 }
 
+void relay_batch_cut(struct relay_batch *batch, size_t count)
+{
+    while (batch->count > count)
+        batch->arena_used -= relay_row_bytes(&batch->rows[--batch->count]);
+}
+
 void relay_batch_sort(struct relay_batch *batch)
 {
     /* The rows are in order unless some were read from gaps. */

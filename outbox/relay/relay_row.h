@@ -84,6 +84,9 @@ void relay_batch_reset(struct relay_batch *batch);
  * row does not fit. An empty batch accepts any row of up to arena_size bytes. */
 bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row);
 
+/* Removes the rows that were added last, so that `count` stay. */
+void relay_batch_cut(struct relay_batch *batch, size_t count);
+
 /* Sorts the rows by seq, ascending. */
 void relay_batch_sort(struct relay_batch *batch);
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The ops through which the relay reads the committed rows of a table as a stream, in the order of
+ * commits. An adapter fills them from the binary log, tests from a model. The reader's thread. */
+#ifndef OUTBOX_RELAY_BINLOG_STREAM_OPS_H
+#define OUTBOX_RELAY_BINLOG_STREAM_OPS_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "outbox/relay/relay_row.h"
+
+#include <stdint.h>
+
+#define STREAM_FILE_SIZE 512
+#define STREAM_GTID_SIZE 96
+
+/* Where reading may begin: always between two transactions, the first rows of the next one skipped.
+ * A zeroed one is ready for use. */
+struct stream_position {
+    struct buf before; /* text of the GTIDs of all transactions before it */
+    char file[STREAM_FILE_SIZE];
+    uint64_t offset;
+    char gtid[STREAM_GTID_SIZE]; /* of the next transaction if rows_done is above 0 */
+    uint64_t rows_done;          /* rows of the table in the next transaction that are done */
+};
+
+enum stream_kind {
+    STREAM_NOTHING, /* the server has no more at present */
+    STREAM_ROW,
+    STREAM_COMMIT, /* the rows since the last commit are committed */
+    STREAM_UNDO,   /* of the rows of the transaction only the first `number` ones stay */
+};
+
+struct stream_change {
+    enum stream_kind kind;
+    uint64_t number; /* STREAM_ROW: of the row in its transaction, from 1 */
+    struct relay_row
+        row; /* STREAM_ROW: without seq; borrowed until the next call of next or open */
+};
+
+/* After RC_RETRY or RC_FATAL from next or position only open and close are called. RC_RETRY: try
+ * again later. RC_FATAL: an operator has to act. */
+struct stream_ops {
+    void *ctx;
+    /* Begins to read at a position, also when it was open before. */
+    enum rc (*open)(void *ctx, const struct stream_position *from, struct err *err);
+    /* Reads the next change. Blocks no longer than the adapter's time-out for one packet. */
+    enum rc (*next)(void *ctx, struct stream_change *change, struct err *err);
+    /* Writes the position of the present transaction, or of the next one after STREAM_COMMIT.
+     * rows_done is the number of the last row read, 0 outside of a transaction. */
+    enum rc (*position)(void *ctx, struct stream_position *position, struct err *err);
+    /* Returns whether nothing of the present transaction can be undone any more. */
+    bool (*is_certain)(void *ctx);
+};
+
+#endif
