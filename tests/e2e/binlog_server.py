@@ -55,9 +55,11 @@ class Stream:
 class LogCase(unittest.TestCase):
     """Tests on a server of their own, whose log they may purge."""
 
+    arguments = ARGUMENTS[suite.DATABASE]
+
     @classmethod
     def setUpClass(cls):
-        cls.server = suite.OwnServer(f"binlog-{cls.__name__}", ARGUMENTS[suite.DATABASE])
+        cls.server = suite.OwnServer(f"binlog-{cls.__name__}", cls.arguments)
         cls.server.start()
         cls.addClassCleanup(cls.server.stop)
         cls.folder = tempfile.TemporaryDirectory(dir=suite.run().folder)

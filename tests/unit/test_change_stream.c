@@ -422,7 +422,23 @@ static void rows_are_skipped_in_their_own_transaction_only(void **state)
     gtid(5, 0);
     query("SAVEPOINT a");
     insert(10, 4);
-    expect_refused(query("ROLLBACK TO a"), "rows that were done before are rolled back");
+    query("ROLLBACK TO a");
+    expect_refused(commit(), "rows that were done before are rolled back: 3 were done, and 0 stay");
+}
+
+/* The first three are those that stay, whatever was undone before them. */
+static void rows_that_stay_are_skipped(void **state)
+{
+    (void)state;
+    start("0-1-4", 3);
+    gtid(5, 0);
+    insert(10, 2);
+    query("SAVEPOINT a");
+    insert(20, 3);
+    query("ROLLBACK TO a");
+    insert(30, 2);
+    commit();
+    expect("row 4 21, row 5 22, undo 2, row 4 31, commit 4, ");
 }
 
 static void more_savepoints_than_are_kept_forget_the_oldest(void **state)
@@ -586,6 +602,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_of_the_first_transaction_are_skipped, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_stay_are_skipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_skipped_in_their_own_transaction_only, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(more_savepoints_than_are_kept_forget_the_oldest, set_up,

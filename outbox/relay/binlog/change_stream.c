@@ -157,20 +157,25 @@ static enum rc take_rotate(struct change_stream *stream, const struct binlog_eve
 }
 
 /* Of the rows of the transaction only the first ones stay. *found: some do not. */
-static enum rc undo_rows(struct change_stream *stream, uint64_t keep, struct change *change,
-                         bool *found, struct err *err)
+static void undo_rows(struct change_stream *stream, uint64_t keep, struct change *change,
+                      bool *found)
 {
-    if (keep < stream->skip && stream->row > keep)
-        return err_fail(err, RC_FATAL, 0,
-                        "rows that were done before are rolled back: %" PRIu64
-                        " of them, and %" PRIu64 " stay",
-                        stream->skip, keep);
     *found = stream->row > keep;
     if (*found)
         stream->row = keep;
     change->kind = CHANGE_UNDO;
     change->row = keep;
-    return RC_OK;
+}
+
+/* At the end of a transaction. */
+static enum rc check_done_rows(const struct change_stream *stream, uint64_t rows, struct err *err)
+{
+    if (stream->skip <= rows)
+        return RC_OK;
+    return err_fail(err, RC_FATAL, 0,
+                    "rows that were done before are rolled back: %" PRIu64
+                    " were done, and %" PRIu64 " stay",
+                    stream->skip, rows);
 }
 
 /* Ids of tables begin again with each start of a server, and so with a file. A transaction that
@@ -186,9 +191,9 @@ static enum rc take_format(struct change_stream *stream, const struct binlog_eve
         return rc;
     if (!stream->format.server_start)
         return err_fail(err, RC_FATAL, 0, "another file begins before the transaction has ended");
-    rc = undo_rows(stream, 0, change, found, err);
+    undo_rows(stream, 0, change, found);
     forget_transaction(stream);
-    return rc;
+    return check_done_rows(stream, 0, err);
 }
 
 /* Whether the transaction is the one of which rows were done. */
@@ -252,7 +257,8 @@ static enum rc roll_back_to(struct change_stream *stream, uint64_t name, struct 
         if (stream->savepoints[i - 1].name != name)
             continue;
         stream->savepoint_count = i;
-        return undo_rows(stream, stream->savepoints[i - 1].rows, change, found, err);
+        undo_rows(stream, stream->savepoints[i - 1].rows, change, found);
+        return RC_OK;
     }
     return err_fail(err, RC_FATAL, 0,
                     "it rolls back to a savepoint that is not known: it has none of this name, or "
@@ -300,9 +306,9 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
         stream->ended = true;
         return RC_OK;
     case STATEMENT_ROLLBACK:
-        rc = undo_rows(stream, 0, change, found, err);
+        undo_rows(stream, 0, change, found);
         stream->ended = true;
-        return rc;
+        return RC_OK;
     case STATEMENT_SAVEPOINT:
         set_savepoint(stream, statement->savepoint);
         return RC_OK;
@@ -315,9 +321,9 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
         stream->ended = true;
         return RC_OK;
     case STATEMENT_XA_ROLLBACK:
-        rc = undo_rows(stream, 0, change, found, err);
+        undo_rows(stream, 0, change, found);
         stream->ended = true;
-        return rc;
+        return RC_OK;
     case STATEMENT_DATA:
         rc = take_data_statement(stream, query, err);
         break;
@@ -562,8 +568,10 @@ static enum rc next_row(struct change_stream *stream, struct change *change, boo
 static enum rc commit_transaction(struct change_stream *stream, struct change *change,
                                   struct err *err)
 {
-    enum rc rc = gtid_set_add(&stream->before, &stream->gtid, err);
+    enum rc rc = check_done_rows(stream, stream->row, err);
 
+    if (rc == RC_OK)
+        rc = gtid_set_add(&stream->before, &stream->gtid, err);
     if (rc != RC_OK)
         return rc;
     change->kind = CHANGE_COMMIT;

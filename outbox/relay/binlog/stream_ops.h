@@ -8,6 +8,7 @@
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define STREAM_FILE_SIZE 512
@@ -16,6 +17,7 @@
 /* Where reading may begin: always between two transactions, the first rows of the next one skipped.
  * A zeroed one is ready for use. */
 struct stream_position {
+    bool by_gtid;      /* the server finds it by `before`, otherwise by file and offset */
     struct buf before; /* text of the GTIDs of all transactions before it */
     char file[STREAM_FILE_SIZE];
     uint64_t offset;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/binlog/stream_wakeup_mysql.h"
 
-#include "common/buf.h"
 #include "common/hash.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "common/os.h"
-#include "outbox/relay/binlog/gtid_set.h"
+#include "outbox/relay/binlog/position_mysql.h"
 #include "outbox/relay/binlog/written_tables.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define HEARTBEAT_MS 1000
@@ -25,16 +23,6 @@
 
 /* Above the ids that people give to their servers. */
 #define OWN_SERVER_IDS UINT32_C(0x80000000)
-
-#define NO_SUCH_STATEMENT 1064
-
-/* The end of the log, in whichever form the server has. */
-struct log_end {
-    char file[512];
-    uint64_t offset;
-    struct buf gtids;
-    bool by_gtid;
-};
 
 static struct metric connected_metric = {
     .name = "tallybox_relay_wakeup_connected",
@@ -98,107 +86,22 @@ void stream_wakeup_close(struct stream_wakeup *wakeup)
     wakeup->settings = NULL;
 }
 
-static enum rc take_place(void *ctx, const struct db_row *row, struct err *err)
-{
-    struct log_end *end = ctx;
-
-    (void)err;
-    snprintf(end->file, sizeof(end->file), "%s", row->columns[0]);
-    end->offset = db_column_u64(row, 1);
-    return RC_OK;
-}
-
-/* MySQL 8.4 has given the statement another name, and MariaDB has both. */
-static enum rc read_place(struct db *db, struct log_end *end, struct err *err)
-{
-    static const char *const statements[] = {"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"};
-    struct err own = {0};
-    enum rc rc = RC_OK;
-
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-        rc = db_query(db, statements[i], strlen(statements[i]), take_place, end, &own);
-        if (rc == RC_OK || own.code != NO_SUCH_STATEMENT)
-            break;
-    }
-    if (rc == RC_OK && !end->file[0])
-        return err_fail(err, RC_FATAL, 0, "the server writes no binary log: log_bin is off");
-    if (rc != RC_OK && err)
-        *err = own;
-    return rc;
-}
-
-static enum rc take_gtids(void *ctx, const struct db_row *row, struct err *err)
-{
-    struct log_end *end = ctx;
-
-    (void)err;
-    buf_put(&end->gtids, row->columns[0], row->lengths[0]);
-    return RC_OK;
-}
-
-static enum rc read_gtids(struct db *db, const char *sql, struct log_end *end, struct err *err)
-{
-    end->by_gtid = true;
-    return db_query(db, sql, strlen(sql), take_gtids, end, err);
-}
-
-static enum rc read_end(struct db *db, struct log_end *end, struct err *err)
-{
-    int64_t has_gtids = 0;
-    enum rc rc = db_connect(db, err);
-
-    if (rc != RC_OK)
-        return rc;
-    if (db_server_kind(db) == DB_MARIADB)
-        return read_gtids(db, "SELECT @@GLOBAL.gtid_binlog_pos", end, err);
-    rc = db_number(db, "SELECT @@GLOBAL.gtid_mode = 'ON'", &has_gtids, NULL, err);
-    if (rc != RC_OK)
-        return rc;
-    return has_gtids ? read_gtids(db, "SELECT @@GLOBAL.gtid_executed", end, err)
-                     : read_place(db, end, err);
-}
-
-static enum rc open_link(struct stream_wakeup *wakeup, struct log_end *end,
-                         struct binlog_link **link, struct err *err)
-{
-    struct gtid_set set = {0};
-    struct buf bytes = {0};
-    struct binlog_start start = {
-        .server_id = wakeup->server_id,
-        .file = end->by_gtid ? NULL : end->file,
-        .offset = end->offset,
-        .gtid_text = buf_text(&end->gtids),
-        .heartbeat_ms = HEARTBEAT_MS,
-        .silence_ms = wakeup->silence_ms,
-        .event_bytes_max = EVENT_BYTES_MAX,
-    };
-    enum rc rc = RC_OK;
-
-    if (end->by_gtid && db_server_kind(wakeup->db) == DB_MYSQL)
-        rc = gtid_set_parse_mysql(&set, start.gtid_text, err);
-    gtid_set_put_bytes(&set, &bytes);
-    start.gtid_bytes = bytes.data;
-    start.gtid_bytes_len = bytes.len;
-    if (rc == RC_OK && (bytes.failed || end->gtids.failed))
-        rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
-    if (rc == RC_OK)
-        rc = binlog_link_open(link, &wakeup->settings->mysql, &start, NULL, NULL, err);
-    gtid_set_done(&set);
-    buf_done(&bytes);
-    return rc;
-}
-
 static enum rc connect_stream(struct stream_wakeup *wakeup, struct err *err)
 {
-    struct log_end end = {0};
+    struct binlog_start how = {.server_id = wakeup->server_id,
+                               .heartbeat_ms = HEARTBEAT_MS,
+                               .silence_ms = wakeup->silence_ms,
+                               .event_bytes_max = EVENT_BYTES_MAX};
+    struct stream_position end = {0};
     struct binlog_link *link = NULL;
-    enum rc rc = read_end(wakeup->db, &end, err);
+    enum rc rc = position_mysql_read_end(wakeup->db, &end, err);
 
     if (rc == RC_OK)
-        rc = open_link(wakeup, &end, &link, err);
+        rc = position_mysql_open(&link, &wakeup->settings->mysql, db_server_kind(wakeup->db), &end,
+                                 &how, err);
     if (rc == RC_OK)
         set_link(wakeup, link);
-    buf_done(&end.gtids);
+    buf_done(&end.before);
     return rc;
 }
 

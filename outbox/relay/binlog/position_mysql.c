@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/binlog/position_mysql.h"
+
+#include "outbox/relay/binlog/gtid_set.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NO_SUCH_STATEMENT 1064
+
+static enum rc take_place(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct stream_position *end = ctx;
+
+    (void)err;
+    snprintf(end->file, sizeof(end->file), "%s", row->columns[0]);
+    end->offset = db_column_u64(row, 1);
+    return RC_OK;
+}
+
+/* MySQL 8.4 has given the statement another name, and MariaDB has both. */
+static enum rc read_place(struct db *db, struct stream_position *end, struct err *err)
+{
+    static const char *const statements[] = {"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"};
+    struct err own = {0};
+    enum rc rc = RC_OK;
+
+    end->by_gtid = false;
+    end->file[0] = '\0';
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        rc = db_query(db, statements[i], strlen(statements[i]), take_place, end, &own);
+        if (rc == RC_OK || own.code != NO_SUCH_STATEMENT)
+            break;
+    }
+    if (rc == RC_OK && !end->file[0])
+        return err_fail(err, RC_FATAL, 0, "the server writes no binary log: log_bin is off");
+    if (rc != RC_OK && err)
+        *err = own;
+    return rc;
+}
+
+static enum rc take_gtids(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct stream_position *end = ctx;
+
+    (void)err;
+    buf_put(&end->before, row->columns[0], row->lengths[0]);
+    return RC_OK;
+}
+
+static enum rc read_gtids(struct db *db, const char *sql, struct stream_position *end,
+                          struct err *err)
+{
+    end->by_gtid = true;
+    return db_query(db, sql, strlen(sql), take_gtids, end, err);
+}
+
+enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err)
+{
+    int64_t has_gtids = 0;
+    enum rc rc = db_connect(db, err);
+
+    buf_reset(&end->before);
+    end->rows_done = 0;
+    if (rc != RC_OK)
+        return rc;
+    if (db_server_kind(db) == DB_MARIADB)
+        return read_gtids(db, "SELECT @@GLOBAL.gtid_binlog_pos", end, err);
+    rc = db_number(db, "SELECT @@GLOBAL.gtid_mode = 'ON'", &has_gtids, NULL, err);
+    if (rc != RC_OK)
+        return rc;
+    return has_gtids ? read_gtids(db, "SELECT @@GLOBAL.gtid_executed", end, err)
+                     : read_place(db, end, err);
+}
+
+enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,
+                            enum db_kind kind, const struct stream_position *from,
+                            const struct binlog_start *how, struct err *err)
+{
+    struct binlog_start start = *how;
+    struct gtid_set set = {0};
+    struct buf text = {0};
+    struct buf bytes = {0};
+    enum rc rc = RC_OK;
+
+    buf_put(&text, from->before.data, from->before.len);
+    start.file = from->by_gtid ? NULL : from->file;
+    start.offset = from->offset;
+    start.gtid_text = from->by_gtid ? buf_text(&text) : NULL;
+    if (from->by_gtid && kind == DB_MYSQL)
+        rc = gtid_set_parse_mysql(&set, buf_text(&text), err);
+    gtid_set_put_bytes(&set, &bytes);
+    start.gtid_bytes = bytes.data;
+    start.gtid_bytes_len = bytes.len;
+    if (rc == RC_OK && (bytes.failed || text.failed || from->before.failed))
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
+    if (rc == RC_OK)
+        rc = binlog_link_open(link, settings, &start, NULL, NULL, err);
+    gtid_set_done(&set);
+    buf_done(&text);
+    buf_done(&bytes);
+    return rc;
+}

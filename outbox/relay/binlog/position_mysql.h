@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Positions in the binary log of a server. One thread at a time. */
+#ifndef OUTBOX_RELAY_BINLOG_POSITION_MYSQL_H
+#define OUTBOX_RELAY_BINLOG_POSITION_MYSQL_H
+
+#include "common/db/binlog_link.h"
+#include "common/db/db.h"
+#include "common/err.h"
+#include "outbox/relay/binlog/stream_ops.h"
+
+/* Connects db and writes where the log of its server ends now: by GTID where the server has them,
+ * else by file and offset. RC_FATAL: the server writes no log, or the account has no privilege. */
+enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err);
+
+/* Opens a link at a position. how: all but the place, which is ignored there. As for
+ * binlog_link_open(); RC_REJECT also for a text that is no set of GTIDs. */
+enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,
+                            enum db_kind kind, const struct stream_position *from,
+                            const struct binlog_start *how, struct err *err);
+
+#endif

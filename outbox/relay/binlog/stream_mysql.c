@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/binlog/stream_mysql.h"
+
+#include "common/db/db.h"
+#include "outbox/relay/binlog/change_stream.h"
+#include "outbox/relay/binlog/outbox_columns_mysql.h"
+#include "outbox/relay/binlog/position_mysql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As servers allow for one event. */
+#define EVENT_BYTES_MAX ((size_t)1 << 30)
+
+struct stream_mysql {
+    struct stream_mysql_options options;
+    struct db *db; /* for the definition */
+    struct binlog_link *link;
+    struct change_stream changes;
+    struct outbox_definition definition;
+    struct outbox_columns columns;
+    uint64_t version; /* of the description of the table from which columns was made */
+    bool resolved;
+    bool by_gtid;
+    bool waits; /* STREAM_NOTHING was returned, so the next call waits */
+    bool ended;
+    enum binlog_refusal refusal;
+};
+
+static enum rc read_definition(struct stream_mysql *stream, struct err *err)
+{
+    stream->resolved = false;
+    return outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
+                               &stream->definition, err);
+}
+
+static enum rc begin_changes(struct stream_mysql *stream, const struct stream_position *from,
+                             struct err *err)
+{
+    struct buf before = {0};
+    enum rc rc;
+
+    buf_put(&before, from->before.data, from->before.len);
+    rc = change_stream_begin(&stream->changes, db_server_kind(stream->db) == DB_MARIADB,
+                             buf_text(&before), from->file, from->offset, from->rows_done,
+                             from->gtid, err);
+    buf_done(&before);
+    return rc;
+}
+
+static enum rc open_stream(void *ctx, const struct stream_position *from, struct err *err)
+{
+    struct stream_mysql *stream = ctx;
+    struct binlog_start how = {.server_id = stream->options.server_id,
+                               .heartbeat_ms = stream->options.heartbeat_ms,
+                               .silence_ms = stream->options.silence_ms,
+                               .event_bytes_max = EVENT_BYTES_MAX,
+                               .until_end = stream->options.until_end};
+    enum rc rc;
+
+    binlog_link_close(stream->link);
+    stream->link = NULL;
+    stream->refusal = BINLOG_REFUSAL_NONE;
+    stream->by_gtid = from->by_gtid;
+    stream->waits = stream->ended = false;
+    rc = db_connect(stream->db, err);
+    if (rc == RC_OK)
+        rc = read_definition(stream, err);
+    if (rc == RC_OK)
+        rc = begin_changes(stream, from, err);
+    if (rc == RC_OK)
+        rc = position_mysql_open(&stream->link, stream->options.mysql, db_server_kind(stream->db),
+                                 from, &how, err);
+    return rc;
+}
+
+/* *nothing: the event would have to be waited for. */
+static enum rc give_event(struct stream_mysql *stream, bool *nothing, struct err *err)
+{
+    const void *event = NULL;
+    size_t len = 0;
+    enum rc rc;
+
+    if (stream->ended || (!stream->waits && !binlog_link_ready(stream->link))) {
+        *nothing = stream->waits = true;
+        return RC_OK;
+    }
+    stream->waits = false;
+    rc = binlog_link_next(stream->link, &event, &len, err);
+    stream->refusal = binlog_link_refusal(stream->link);
+    if (rc != RC_OK)
+        return rc;
+    stream->ended = *nothing = event == NULL;
+    return event ? change_stream_give(&stream->changes, event, len, err) : RC_OK;
+}
+
+static enum rc make_row(struct stream_mysql *stream, const struct change *change,
+                        struct relay_row *row, struct err *err)
+{
+    const struct change_stream *changes = &stream->changes;
+    enum rc rc = RC_OK;
+
+    if (!stream->resolved || changes->table_version != stream->version)
+        rc = outbox_columns_resolve(&stream->columns, &stream->definition, &changes->table,
+                                    changes->columns, stream->options.columns, err);
+    stream->version = changes->table_version;
+    stream->resolved = rc == RC_OK;
+    if (rc == RC_OK)
+        rc = outbox_columns_make_row(&stream->columns, change->values,
+                                     stream->options.row_bytes_max, row, err);
+    row->read_ms = (int64_t)change->time_s * 1000;
+    return rc == RC_REJECT ? RC_FATAL : rc;
+}
+
+static enum rc read_change(void *ctx, struct stream_change *out, struct err *err)
+{
+    struct stream_mysql *stream = ctx;
+    struct change change = {0};
+    enum rc rc = RC_OK;
+
+    memset(out, 0, sizeof(*out));
+    if (!stream->link)
+        return err_fail(err, RC_RETRY, 0, "the stream is not open");
+    while (rc == RC_OK) {
+        bool nothing = false;
+
+        rc = change_stream_next(&stream->changes, &change, err);
+        if (rc != RC_OK)
+            return rc;
+        out->number = change.row;
+        switch (change.kind) {
+        case CHANGE_WANTS_EVENT:
+            rc = give_event(stream, &nothing, err);
+            if (nothing)
+                return rc;
+            break;
+        case CHANGE_IDLE:
+            return RC_OK;
+        case CHANGE_ROW:
+            out->kind = STREAM_ROW;
+            return make_row(stream, &change, &out->row, err);
+        case CHANGE_COMMIT:
+            out->kind = STREAM_COMMIT;
+            return RC_OK;
+        case CHANGE_UNDO:
+            out->kind = STREAM_UNDO;
+            return RC_OK;
+        case CHANGE_DEFINITION:
+            rc = read_definition(stream, err);
+            break;
+        }
+    }
+    return rc;
+}
+
+static enum rc write_position(void *ctx, struct stream_position *position, struct err *err)
+{
+    struct stream_mysql *stream = ctx;
+    const struct change_stream *changes = &stream->changes;
+    struct buf gtid = {0};
+    enum rc rc = RC_OK;
+
+    buf_reset(&position->before);
+    gtid_set_put_text(&changes->before, &position->before);
+    gtid_put_text(&changes->gtid, &gtid);
+    position->by_gtid = stream->by_gtid;
+    snprintf(position->file, sizeof(position->file), "%s", changes->file);
+    position->offset = changes->offset;
+    snprintf(position->gtid, sizeof(position->gtid), "%s", buf_text(&gtid));
+    position->rows_done = changes->row;
+    if (position->before.failed || gtid.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
+    buf_done(&gtid);
+    return rc;
+}
+
+static bool is_certain(void *ctx)
+{
+    const struct stream_mysql *stream = ctx;
+
+    return stream->changes.gtid.certain;
+}
+
+enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_options *options,
+                          struct err *err)
+{
+    struct stream_mysql *stream = calloc(1, sizeof(*stream));
+    enum rc rc;
+
+    if (!stream)
+        return err_fail(err, RC_FATAL, 0, "no memory for a stream");
+    stream->options = *options;
+    rc = db_open(&stream->db, options->mysql, err);
+    if (rc == RC_OK)
+        rc = change_stream_init(&stream->changes, options->schema, options->table, EVENT_BYTES_MAX,
+                                err);
+    if (rc == RC_OK)
+        *out = stream;
+    else
+        stream_mysql_free(stream);
+    return rc;
+}
+
+void stream_mysql_free(struct stream_mysql *stream)
+{
+    if (!stream)
+        return;
+    binlog_link_close(stream->link);
+    db_close(stream->db);
+    change_stream_done(&stream->changes);
+    outbox_columns_done(&stream->columns);
+    outbox_definition_done(&stream->definition);
+    free(stream);
+}
+
+struct stream_ops stream_mysql_ops(struct stream_mysql *stream)
+{
+    return (struct stream_ops){stream, open_stream, read_change, write_position, is_certain};
+}
+
+bool stream_mysql_has_ended(const struct stream_mysql *stream)
+{
+    return stream->ended;
+}
+
+enum binlog_refusal stream_mysql_refusal(const struct stream_mysql *stream)
+{
+    return stream->refusal;
+}

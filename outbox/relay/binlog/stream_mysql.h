@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of an outbox table as a stream from the binary log of its server: link, events, changes
+ * and columns behind the ops of stream_ops.h. Needs REPLICATION SLAVE on the server and SELECT on
+ * the table. One thread. */
+#ifndef OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
+#define OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
+
+#include "common/config/settings.h"
+#include "common/db/binlog_link.h"
+#include "common/err.h"
+#include "outbox/relay/binlog/outbox_columns.h"
+#include "outbox/relay/binlog/stream_ops.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* All pointers are borrowed as long as the stream exists. */
+struct stream_mysql_options {
+    const struct mysql_settings *mysql;
+    const char *schema; /* both as the server writes them, see change_stream.h */
+    const char *table;
+    const char *const *columns; /* of the fields, by enum outbox_field; NULL: it has none */
+    uint64_t row_bytes_max;     /* a larger row comes without payload and headers, as oversize */
+    uint32_t server_id;
+    int64_t heartbeat_ms;
+    int64_t silence_ms;
+    bool until_end; /* for tests: ends at the end of the log */
+};
+
+struct stream_mysql;
+
+/* RC_FATAL: no memory. */
+enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_options *options,
+                          struct err *err);
+
+/* Accepts NULL. */
+void stream_mysql_free(struct stream_mysql *stream);
+
+/* Its ops. open connects twice, for the definition of the table and for the stream; the reasons of
+ * a server not to begin come with the first next. next returns STREAM_NOTHING before it waits for
+ * bytes of the server; the call that follows waits, until an event or a heartbeat comes. */
+struct stream_ops stream_mysql_ops(struct stream_mysql *stream);
+
+/* Whether the log was read to its end, with until_end. */
+bool stream_mysql_has_ended(const struct stream_mysql *stream);
+
+/* Why the server has ended the stream, or did not begin it. */
+enum binlog_refusal stream_mysql_refusal(const struct stream_mysql *stream);
+
+#endif
