@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/doctor/doctor.h"
 
+#include "common/text.h"
 #include "consumer/doctor/privileges.h"
 
 #include <inttypes.h>
@@ -232,6 +233,43 @@ static void judge_role(struct doctor *doctor, struct doctor_database *database, 
     buf_done(&missing);
 }
 
+#define WAKEUP_ROLE "relay_wakeup"
+
+/* Whether the binary log can wake the lanes of the relay. Without it the relay works as well, with
+ * more queries. */
+static void judge_wakeup(struct doctor *doctor, struct doctor_database *database)
+{
+    struct buf missing = {0};
+    char text[MISSING_SHOWN_BYTES];
+
+    if (!database->has_binlog) {
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "turn log_bin on in the server's configuration, or set relay.wakeup = off",
+                   "relay.wakeup = binlog, but the server writes no binary log: lanes are polled "
+                   "as without it");
+        return;
+    }
+    if (privileges_find_missing(&missing, database->required, WAKEUP_ROLE,
+                                buf_text(&database->grants)) > 0) {
+        join_lines(text, sizeof(text), buf_text(&missing));
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "`tallybox migrate grants --role " WAKEUP_ROLE
+                   " --account ACCOUNT` prints the statements",
+                   "relay.wakeup = binlog, but the account lacks privileges for it, so lanes are "
+                   "polled as without it: %s",
+                   text);
+    }
+    buf_done(&missing);
+}
+
+static bool has_wakeup(const struct doctor_database *database, const struct settings *settings,
+                       const char *roles)
+{
+    return strcmp(settings->relay.wakeup, RELAY_WAKEUP_BINLOG) == 0 &&
+           strcmp(database->section, "mysql") == 0 &&
+           (list_has(roles, "relay") || list_has(roles, "run"));
+}
+
 static void judge_roles(struct doctor *doctor, struct doctor_database *database, const char *roles)
 {
     static const char *const of_run[] = {"serve",   "relay",  "retry",
@@ -295,6 +333,8 @@ void doctor_judge_database(struct doctor *doctor, struct doctor_database *databa
         judge_clock(doctor, database);
     }
     judge_roles(doctor, database, roles);
+    if (has_wakeup(database, settings, roles))
+        judge_wakeup(doctor, database);
 }
 
 static void judge_replicas(struct doctor *doctor, const struct doctor_topic *topic, int brokers)

@@ -248,6 +248,16 @@ class Doctor(suite.Case):
         self.assertIn("to do: `tallybox migrate grants`", done.stdout)
         self.assertRegex(done.stdout, r"\n\d+ ok, \d+ warnings, 1 failed, 0 unreachable\n$")
 
+    def test_what_the_wakeup_by_the_binary_log_lacks_is_a_warning(self):
+        done = self.doctor("--role", "relay", "--json", role="relay", relay__wakeup="binlog")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = [one for one in json.loads(done.stdout)["findings"] if "relay.wakeup" in one["text"]]
+        self.assertEqual([one["level"] for one in found], ["warning"])
+        self.assertIn("GRANT REPLICATION SLAVE", found[0]["text"])
+        self.assertIn("tallybox migrate grants --role relay_wakeup", found[0]["remedy"])
+        done = self.doctor("--role", "relay", role="relay")
+        self.assertNotIn("relay.wakeup", done.stdout)
+
     def test_servers_that_do_not_answer_are_unreachable(self):
         closed = suite.free_port()
         done = self.doctor("--json", mysql__port=closed,

@@ -304,6 +304,41 @@ static void a_database_that_does_not_exist_is_reported_with_its_setting(void **s
                         "up` creates the database");
 }
 
+static void judge_with_wakeup(struct doctor_database *database, const char *roles)
+{
+    reset(NULL);
+    snprintf(settings.relay.wakeup, SETTING_TEXT_SIZE, "binlog");
+    doctor_judge_database(&doctor, database, &settings, roles);
+}
+
+static void what_the_wakeup_of_the_relay_lacks_is_a_warning(void **state)
+{
+    struct doctor_database database = good_database();
+
+    (void)state;
+    database.required = "GRANT SELECT ON shop.outbox TO 'tallybox_relay'@'%';\n"
+                        "GRANT REPLICATION SLAVE ON *.* TO 'tallybox_relay_wakeup'@'%';\n";
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT ON `shop`.* TO `a`@`%`\n");
+    judge(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    judge_with_wakeup(&database, "rollup");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    judge_with_wakeup(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    assert_true(says(DOCTOR_WARNING, "lacks privileges for it, so lanes are polled as without it: "
+                                     "GRANT REPLICATION SLAVE ON *.*"));
+    judge_with_wakeup(&database, "run");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    buf_text_put(&database.grants, "GRANT REPLICATION SLAVE ON *.* TO `a`@`%`\n");
+    judge_with_wakeup(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    database.has_binlog = false;
+    judge_with_wakeup(&database, "relay");
+    assert_true(says(DOCTOR_WARNING, "the server writes no binary log"));
+    buf_done(&database.grants);
+}
+
 static void a_server_is_judged_once_for_all_accounts(void **state)
 {
     struct doctor_database database = good_database();
@@ -567,6 +602,7 @@ int main(void)
         cmocka_unit_test(a_refused_login_is_told_how_to_read_the_account_of_a_role),
         cmocka_unit_test(a_lane_whose_created_at_cannot_be_read_is_a_warning),
         cmocka_unit_test_setup(a_database_that_does_not_exist_is_reported_with_its_setting, reset),
+        cmocka_unit_test(what_the_wakeup_of_the_relay_lacks_is_a_warning),
         cmocka_unit_test(a_server_is_judged_once_for_all_accounts),
         cmocka_unit_test(run_needs_the_privileges_of_all_its_roles),
         cmocka_unit_test_setup(a_good_topic_gives_no_problem, reset),
