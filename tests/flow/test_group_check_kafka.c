@@ -51,6 +51,7 @@ static int setup(void **state)
     set_value(conf, "group.id", GROUP);
     fixture.member = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof(text));
     assert_non_null(fixture.member);
+    rd_kafka_poll_set_consumer(fixture.member);
     fixture.wakeup_fd = eventfd(0, EFD_NONBLOCK);
     group_check_init(&fixture.check, fixture.member, GROUP, "aaaa0001", fixture.wakeup_fd);
     *state = &fixture;
@@ -62,7 +63,6 @@ static int teardown(void **state)
     struct fixture *fixture = *state;
 
     group_check_done(&fixture->check);
-    rd_kafka_consumer_close(fixture->member);
     rd_kafka_destroy(fixture->member);
     rd_kafka_mock_cluster_destroy(fixture->cluster);
     rd_kafka_destroy(fixture->host);
@@ -77,12 +77,10 @@ static enum rc poll_check(struct fixture *fixture, bool reachable, int64_t wait_
     enum rc rc = RC_RETRY;
 
     while (rc == RC_RETRY && os_now_ms() < until_ms) {
-        rd_kafka_event_t *event;
-        rd_kafka_queue_t *queue = rd_kafka_queue_get_main(fixture->member);
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(fixture->member, 10);
 
-        if ((event = rd_kafka_queue_poll(queue, 10)))
-            rd_kafka_event_destroy(event);
-        rd_kafka_queue_destroy(queue);
+        if (message)
+            rd_kafka_message_destroy(message);
         rc = group_check_poll(&fixture->check, reachable, os_now_ms());
     }
     return rc;
