@@ -116,3 +116,13 @@ void crash_init(void)
         if (sigaction(signals[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL)
             sigaction(signals[i], &action, NULL);
 }
+
+void crash_unblock(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}

@@ -3,6 +3,7 @@
 
 #include "common/condition.h"
 #include "common/config/settings.h"
+#include "common/daemon/crash.h"
 #include "common/log.h"
 #include "common/nearest.h"
 #include "common/os.h"
@@ -406,6 +407,26 @@ static enum rc apply_defaults(rd_kafka_conf_t *conf, const struct kafka_default 
     return rc;
 }
 
+static rd_kafka_resp_err_t on_thread_start(rd_kafka_t *kafka, rd_kafka_thread_type_t type,
+                                           const char *name, void *opaque)
+{
+    (void)kafka;
+    (void)type;
+    (void)name;
+    (void)opaque;
+    crash_unblock();
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t on_new_handle(rd_kafka_t *kafka, const rd_kafka_conf_t *conf,
+                                         void *opaque, char *text, size_t size)
+{
+    (void)conf;
+    (void)text;
+    (void)size;
+    return rd_kafka_interceptor_add_on_thread_start(kafka, "crash", on_thread_start, opaque);
+}
+
 enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
                         struct err *err)
@@ -420,6 +441,8 @@ enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
         rc = apply_defaults(base, defaults, count, err);
     if (rc == RC_OK) {
         conf = rd_kafka_conf_dup(base);
+        /* The library blocks all signals in its threads. */
+        rd_kafka_conf_interceptor_add_on_new(conf, "crash", on_new_handle, NULL);
         rc = apply_settings(base, conf, settings, role, defaults, count, err);
     }
     rd_kafka_conf_destroy(base);

@@ -3,9 +3,12 @@
 #include "common/kafka/topic.h"
 #include "common/os.h"
 
+#include <dirent.h>
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -437,6 +440,67 @@ static void an_unavailable_broker_is_retried(void **state)
     rd_kafka_destroy(producer);
 }
 
+/* Whether a thread blocks the signal, of /proc/self/task/ID/status. */
+static bool is_blocked(const char *task, int number)
+{
+    char path[300];
+    char line[256];
+    unsigned long long mask = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "SigBlk:", 7) == 0)
+            mask = strtoull(line + 7, NULL, 16);
+    fclose(file);
+    return (mask >> (number - 1) & 1) != 0;
+}
+
+/* Threads of the library that are there, and those of them that block SIGSEGV. */
+static void count_threads(size_t *all, size_t *blocked)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+
+    assert_non_null(tasks);
+    *all = *blocked = 0;
+    while ((entry = readdir(tasks))) {
+        if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) == getpid())
+            continue;
+        ++*all;
+        *blocked += is_blocked(entry->d_name, SIGSEGV);
+    }
+    closedir(tasks);
+}
+
+/* common/daemon/crash.h logs where a thread crashed, unless it blocks the signals. */
+static void threads_of_the_library_do_not_block_the_signals_of_a_crash(void **state)
+{
+    static struct settings settings;
+    rd_kafka_conf_t *conf = NULL;
+    int64_t until_ms = os_now_ms() + 30000;
+    size_t blocked = 1;
+    size_t all = 0;
+    rd_kafka_t *kafka;
+    struct err err;
+    char text[256];
+
+    (void)state;
+    assert_int_equal(kafka_conf_make(&conf, &settings, KAFKA_PRODUCER, NULL, 0, &err), RC_OK);
+    kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    assert_non_null(kafka);
+    /* A thread begins with all signals blocked. */
+    while ((all == 0 || blocked > 0) && os_now_ms() < until_ms) {
+        poll(NULL, 0, 5);
+        count_threads(&all, &blocked);
+    }
+    assert_true(all > 0);
+    assert_int_equal(blocked, 0);
+    rd_kafka_destroy(kafka);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_mistyped_property_is_named_with_the_nearest_one),
         cmocka_unit_test(a_bad_value_is_named_but_no_secret),
         cmocka_unit_test(all_properties_together_are_checked),
+        cmocka_unit_test(threads_of_the_library_do_not_block_the_signals_of_a_crash),
         cmocka_unit_test_setup_teardown(a_topic_that_is_there_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_broker_without_admin_requests_makes_its_topics_itself,
                                         setup, teardown),
