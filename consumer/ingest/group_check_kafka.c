@@ -10,7 +10,8 @@
 
 #define PREFIX "tallybox-"
 #define ANSWER_MS 3000
-#define ASK_SOON_MS 500     /* after a query without an answer */
+#define ASK_SOON_MS 500 /* after a query without an answer; doubled after each further one */
+#define DOUBLINGS_MAX 4
 #define ASK_FOREIGN_MS 3000 /* while there is a foreign member */
 #define ASK_AGAIN_MS 60000
 /* A reachable broker that does not answer so many queries in a row cannot describe groups. */
@@ -115,20 +116,14 @@ static bool is_refusal(int code)
            code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE || kafka_classify(code) != RC_RETRY;
 }
 
-/* The group has no coordinator now, so no process can join it either. */
-static bool is_without_coordinator(int code)
+/* A broker that refuses the query gives no reason to wait. Queries that fail at once count as one
+ * in ANSWER_MS. */
+void group_check_miss(struct group_check *check, int code, bool reachable, int64_t now_ms)
 {
-    return code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
-           code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
-           code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS;
-}
-
-/* A broker that refuses the query gives no reason to wait. */
-void group_check_miss(struct group_check *check, int code, bool reachable)
-{
-    if (is_without_coordinator(code))
-        return;
-    check->unanswered += reachable;
+    if (reachable && now_ms >= check->count_at_ms) {
+        check->unanswered++;
+        check->count_at_ms = now_ms + ANSWER_MS;
+    }
     if (check->rc == RC_RETRY && (is_refusal(code) || check->unanswered >= UNANSWERED_MAX))
         check->rc = RC_OK;
 }
@@ -199,6 +194,13 @@ static int take_members(struct group_check *check, const rd_kafka_ConsumerGroupD
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
+static bool is_without_coordinator(int code)
+{
+    return code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
+           code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
+           code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS;
+}
+
 /* Of the brokers' failures a refusal counts most, and that of a broker which is not the coordinator
  * least. */
 static void note_failure(struct group_check *check, int code)
@@ -249,23 +251,32 @@ static void take_answer(struct group_check *check, rd_kafka_event_t *event)
     check->coordinator = (int32_t)(intptr_t)rd_kafka_event_opaque(event);
 }
 
-static int64_t choose_wait_ms(const struct group_check *check)
+/* lost: the last broker that answered does not any more. */
+static int64_t choose_wait_ms(const struct group_check *check, bool lost)
 {
-    if (check->foreign)
-        return ASK_FOREIGN_MS;
-    return check->rc == RC_RETRY ? ASK_SOON_MS : ASK_AGAIN_MS;
+    unsigned doublings = check->misses < DOUBLINGS_MAX ? check->misses : DOUBLINGS_MAX;
+    bool known = check->answered || check->rc != RC_RETRY;
+
+    if (known && !lost && (check->answered || check->coordinator == NO_BROKER))
+        return check->foreign ? ASK_FOREIGN_MS : ASK_AGAIN_MS;
+    return (int64_t)ASK_SOON_MS << (doublings > 0 ? doublings - 1 : 0);
 }
 
-/* All brokers that were asked have answered. A coordinator that did not is looked for at once. */
+/* Each broker that was asked has answered, or its time is over. The coordinator is asked a second
+ * time before it counts as lost, unless it says itself that it is none. */
 static void end_query(struct group_check *check, bool reachable, int64_t now_ms)
 {
-    bool lost = !check->answered && check->coordinator != NO_BROKER;
+    bool lost = false;
 
-    if (!check->answered)
-        group_check_miss(check, check->code, reachable);
+    check->misses = check->answered ? 0 : check->misses + 1;
+    if (!check->answered) {
+        group_check_miss(check, check->code, reachable, now_ms);
+        lost = check->coordinator != NO_BROKER &&
+               (is_without_coordinator(check->code) || check->misses > 1);
+    }
     if (lost)
         check->coordinator = NO_BROKER;
-    check->ask_ms = now_ms + (lost ? ASK_SOON_MS : choose_wait_ms(check));
+    check->ask_ms = now_ms + choose_wait_ms(check, lost);
 }
 
 enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_ms)

@@ -4,7 +4,8 @@
  * get some of the votes only. A member tells its installation by its client.id, unless the settings
  * give it another one. Kafka answers to an account that may read as a member of the group. If the
  * library or the broker cannot describe a group, or the broker refuses, the process joins without
- * the check. One thread. */
+ * the check. The first query goes to each broker of the cluster, later ones to the one that
+ * answered, the coordinator of the group. One thread. */
 #ifndef CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
 #define CONSUMER_INGEST_GROUP_CHECK_KAFKA_H
 
@@ -38,6 +39,8 @@ struct group_check {
     int code;            /* otherwise librdkafka's code of the failure that counts */
     bool doubtful;       /* the members changed after the last query */
     int64_t ask_ms;      /* earliest time of the next query */
+    int64_t count_at_ms; /* earliest time at which another query counts as unanswered */
+    unsigned misses;     /* queries in a row without an answer */
     unsigned unanswered; /* queries in a row without an answer, although a broker is reachable */
     bool foreign;        /* the group has a member of another installation: err names both */
     enum rc rc;          /* see group_check_poll() */
@@ -73,6 +76,6 @@ enum rc group_check_poll(struct group_check *check, bool reachable, int64_t now_
  */
 void group_check_judge(struct group_check *check, const struct group_member *members, size_t count);
 /* The query failed with librdkafka's code. reachable: as above. */
-void group_check_miss(struct group_check *check, int code, bool reachable);
+void group_check_miss(struct group_check *check, int code, bool reachable, int64_t now_ms);
 
 #endif

@@ -20,7 +20,10 @@
 #define BROKERS 2
 #define COORDINATOR 2
 #define OUTAGE_MS 5000 /* longer than a query waits */
-#define WAIT_MS 30000
+#define WAIT_MS 60000
+
+/* An older library cannot ask. */
+#define WHILE_AWAY (RD_KAFKA_VERSION >= 0x020300ff ? RC_RETRY : RC_OK)
 
 struct fixture {
     rd_kafka_t *host; /* runs the brokers */
@@ -70,6 +73,13 @@ static int teardown(void **state)
     return 0;
 }
 
+/* These brokers name no controller, so they do not answer who the brokers are. */
+static void know_coordinator(struct fixture *fixture)
+{
+    if (fixture->check.pending == 0)
+        fixture->check.coordinator = COORDINATOR;
+}
+
 /* Polls up to the first answer, and not longer than wait_ms. */
 static enum rc poll_check(struct fixture *fixture, bool reachable, int64_t wait_ms)
 {
@@ -81,22 +91,16 @@ static enum rc poll_check(struct fixture *fixture, bool reachable, int64_t wait_
 
         if (message)
             rd_kafka_message_destroy(message);
+        know_coordinator(fixture);
         rc = group_check_poll(&fixture->check, reachable, os_now_ms());
     }
     return rc;
-}
-
-/* These brokers name no controller, so they do not answer who the brokers are. */
-static void know_coordinator(struct fixture *fixture)
-{
-    fixture->check.coordinator = COORDINATOR;
 }
 
 static void a_broker_that_does_not_know_the_request_gives_no_reason_to_wait(void **state)
 {
     struct fixture *fixture = *state;
 
-    know_coordinator(fixture);
     assert_int_equal(poll_check(fixture, false, WAIT_MS), RC_OK);
     assert_false(fixture->check.foreign);
 }
@@ -106,14 +110,9 @@ static void a_coordinator_may_come_after_the_time_of_the_query(void **state)
 {
     struct fixture *fixture = *state;
 
-    know_coordinator(fixture);
     rd_kafka_mock_broker_set_down(fixture->cluster, COORDINATOR);
-    assert_int_equal(poll_check(fixture, false, OUTAGE_MS), RC_RETRY);
+    assert_int_equal(poll_check(fixture, false, OUTAGE_MS), WHILE_AWAY);
     rd_kafka_mock_broker_set_up(fixture->cluster, COORDINATOR);
-    /* Up to the end of the query that is under way. */
-    while (fixture->check.pending > 0)
-        poll_check(fixture, false, 1);
-    know_coordinator(fixture);
     assert_int_equal(poll_check(fixture, false, WAIT_MS), RC_OK);
 }
 
