@@ -317,7 +317,8 @@ static void what_the_wakeup_of_the_relay_lacks_is_a_warning(void **state)
 
     (void)state;
     database.required = "GRANT SELECT ON shop.outbox TO 'tallybox_relay'@'%';\n"
-                        "GRANT REPLICATION SLAVE ON *.* TO 'tallybox_relay_wakeup'@'%';\n";
+                        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
+                        "'tallybox_relay_wakeup'@'%';\n";
     buf_reset(&database.grants);
     buf_text_put(&database.grants, "GRANT SELECT ON `shop`.* TO `a`@`%`\n");
     judge(&database, "relay");
@@ -327,9 +328,11 @@ static void what_the_wakeup_of_the_relay_lacks_is_a_warning(void **state)
     judge_with_wakeup(&database, "relay");
     assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
     assert_true(says(DOCTOR_WARNING, "lacks privileges for it, so lanes are polled as without it: "
-                                     "GRANT REPLICATION SLAVE ON *.*"));
+                                     "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON "
+                                     "*.*"));
     judge_with_wakeup(&database, "run");
     assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    /* Servers with GTIDs need no more. */
     buf_text_put(&database.grants, "GRANT REPLICATION SLAVE ON *.* TO `a`@`%`\n");
     judge_with_wakeup(&database, "relay");
     assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
