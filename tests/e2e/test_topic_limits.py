@@ -78,9 +78,9 @@ class Times(suite.Case):
         suite.wait_for("both to be tasks", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 2)
         bad = self.stack.number("SELECT MIN(id) FROM retry_task")
+        # Before a process may run it: a task that runs cannot be cancelled.
+        self.stack.tallybox("retry", "cancel", str(bad), "--yes")
         self.start("retry")
-        self.stack.tallybox("retry", "cancel", str(bad), "--yes", expect=None)
-        self.stack.sql("DELETE FROM retry_task WHERE id = %s", [bad])
         suite.wait_for("no task to be left", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task") == 0)
         records = self.stack.records(f"event.{self.stack.name}.late")
