@@ -222,7 +222,7 @@ static bool take_changes(uint64_t *undone_to)
             fuzz_must(change.row > stream.skip && change.row > *undone_to, "rows are counted");
         if (change.kind == CHANGE_ROW || change.kind == CHANGE_UNDO)
             *undone_to = change.row;
-        if (change.kind == CHANGE_COMMIT)
+        if (change.kind == CHANGE_COMMIT || change.kind == CHANGE_CUT)
             *undone_to = 0;
     } while (change.kind != CHANGE_WANTS_EVENT && left-- > 0);
     return change.kind == CHANGE_WANTS_EVENT;

@@ -48,6 +48,9 @@ static enum rc print_change(const struct change_stream *stream, const struct cha
     case CHANGE_UNDO:
         printf("undo %" PRIu64 "\n", change->row);
         break;
+    case CHANGE_CUT:
+        printf("undo 0\n");
+        break;
     case CHANGE_DEFINITION:
         printf("definition\n");
         break;

@@ -65,6 +65,9 @@ static void note(void)
     case CHANGE_UNDO:
         buf_print(&seen, "undo %" PRIu64 ", ", change.row);
         break;
+    case CHANGE_CUT:
+        buf_text_put(&seen, "cut, ");
+        break;
     case CHANGE_DEFINITION:
         buf_text_put(&seen, "definition, ");
         break;
@@ -304,7 +307,7 @@ static void a_transaction_that_a_crash_cut_off_is_undone(void **state)
     insert(10, 2);
     rotate("b.000002", 4);
     assert_int_equal(format(true), RC_OK);
-    expect("row 1 10, row 2 11, undo 0, ");
+    expect("row 1 10, row 2 11, cut, ");
     expect_before("0-1-4");
     /* The server gives the number again. */
     gtid(5, 0);

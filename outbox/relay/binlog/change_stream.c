@@ -191,7 +191,8 @@ static enum rc take_format(struct change_stream *stream, const struct binlog_eve
         return rc;
     if (!stream->format.server_start)
         return err_fail(err, RC_FATAL, 0, "another file begins before the transaction has ended");
-    undo_rows(stream, 0, change, found);
+    change->kind = CHANGE_CUT;
+    *found = true;
     forget_transaction(stream);
     return check_done_rows(stream, 0, err);
 }

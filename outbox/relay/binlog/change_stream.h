@@ -38,6 +38,7 @@ enum change_kind {
     CHANGE_ROW,         /* a row was inserted into the table */
     CHANGE_COMMIT,      /* the rows since the last one are committed */
     CHANGE_UNDO,        /* of the rows of the transaction only the first `row` ones stay */
+    CHANGE_CUT,         /* a crash of the server has cut it off: none stays, and the next begins */
     CHANGE_DEFINITION,  /* a statement that may have changed the table */
 };
 

@@ -30,7 +30,6 @@ enum field {
 /* MariaDB's flags of a GTID. */
 #define GTID_STANDALONE 0x01
 #define GTID_DDL 0x20
-#define GTID_TRANSACTIONAL 0x04
 #define GTID_PREPARED_XA 0x40
 #define GTID_COMPLETED_XA 0x80
 
@@ -256,7 +255,6 @@ static void take_mariadb_gtid(struct binlog_gtid *gtid, const struct binlog_even
     gtid->sequence = cursor_u64(cursor);
     gtid->domain = cursor_u32(cursor);
     flags = cursor_u8(cursor);
-    gtid->certain = (flags & GTID_TRANSACTIONAL) != 0;
     gtid->standalone = (flags & GTID_STANDALONE) != 0;
     gtid->ddl = (flags & GTID_DDL) != 0;
     gtid->prepared_xa = (flags & GTID_PREPARED_XA) != 0;

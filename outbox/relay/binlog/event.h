@@ -135,12 +135,10 @@ bool binlog_query_is(const struct binlog_query *query, const char *word);
 
 /* The GTID in front of a transaction. */
 struct binlog_gtid {
-    bool anonymous;  /* MySQL without GTIDs */
-    bool mariadb;    /* domain, server_id and sequence; otherwise uuid and sequence */
-    bool certain;    /* MariaDB tells: it changes only tables with transactions, so it is in the log
-                        only if it was committed, and without what was undone */
-    bool standalone; /* one event without BEGIN and COMMIT follows: the group ends with it */
-    bool ddl;        /* MariaDB tells */
+    bool anonymous;   /* MySQL without GTIDs */
+    bool mariadb;     /* domain, server_id and sequence; otherwise uuid and sequence */
+    bool standalone;  /* one event without BEGIN and COMMIT follows: the group ends with it */
+    bool ddl;         /* MariaDB tells */
     bool prepared_xa; /* XA PREPARE, or the end of what was prepared before */
     bool completed_xa;
     uint8_t uuid[16];

@@ -9,7 +9,8 @@
 #include "outbox/relay/binlog/stream_ops.h"
 
 /* Connects db and writes where the log of its server ends now: by GTID where the server has them,
- * else by file and offset. RC_FATAL: the server writes no log, or the account has no privilege. */
+ * else by file and offset. RC_FATAL: the account has no privilege, or the server, found without
+ * GTIDs, writes no log. */
 enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err);
 
 /* Opens a link at a position. how: all but the place, which is ignored there. As for

@@ -22,6 +22,12 @@ static void set_bit(struct row_progress *progress, uint64_t *bits, int64_t row, 
     bits[at / WORD_BITS] = value ? bits[at / WORD_BITS] | mask : bits[at / WORD_BITS] & ~mask;
 }
 
+static bool is_taken(const struct row_progress *progress, int64_t row)
+{
+    return row >= progress->low && row <= progress->high &&
+           bit_is_set(progress, progress->taken, row);
+}
+
 /* Swaps, so that the memory of positions is used again. */
 static void swap_marks(struct progress_mark *a, struct progress_mark *b)
 {
@@ -78,10 +84,10 @@ struct stream_position *row_progress_begin(struct row_progress *progress)
 {
     memset(progress->taken, 0, progress->rows_max / WORD_BITS * sizeof(uint64_t));
     memset(progress->done, 0, progress->rows_max / WORD_BITS * sizeof(uint64_t));
-    progress->low = 1;
-    progress->read = progress->high = 0;
+    progress->low = progress->high + 1;
+    progress->read = progress->high;
     progress->mark_count = 1;
-    progress->marks[0].row = 0;
+    progress->marks[0].row = progress->high;
     progress->reached = true;
     return &progress->marks[0].position;
 }
@@ -106,6 +112,7 @@ bool row_progress_take(struct row_progress *progress, int64_t *row)
 
 void row_progress_end(struct row_progress *progress, int64_t row)
 {
+    assert(is_taken(progress, row));
     set_bit(progress, progress->taken, row, false);
     set_bit(progress, progress->done, row, true);
     while (progress->low <= progress->high && bit_is_set(progress, progress->done, progress->low))
@@ -114,6 +121,7 @@ void row_progress_end(struct row_progress *progress, int64_t row)
 
 void row_progress_return(struct row_progress *progress, int64_t row)
 {
+    assert(is_taken(progress, row));
     set_bit(progress, progress->taken, row, false);
 }
 

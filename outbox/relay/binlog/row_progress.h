@@ -2,8 +2,8 @@
 /* The progress of a lane that reads a stream: which of its rows are done, which are being sent, and
  * from which position a stream has to be read so that no row is missed.
  *
- * Under a lease the rows of a stream are numbered from 1 in the order of the log. The number of a
- * row is the same each time it is read, so a row that is read again is passed on only if it was
+ * Under a lease the rows of a stream are numbered in the order of the log. The number of a row is
+ * the same each time it is read, so a row that is read again is passed on only if it was
  * returned. The numbers from the lowest row that is not done up to the highest one that was read
  * are bounded, and nothing is allocated per row.
  *
@@ -46,8 +46,8 @@ enum rc row_progress_init(struct row_progress *progress, size_t rows_max, struct
 /* Accepts a zeroed one. */
 void row_progress_done(struct row_progress *progress);
 
-/* Forgets all rows. Returns the place of the position from which the stream is read; the caller
- * fills it. */
+/* Forgets all rows, none of which may be in the hands of another step; numbers go on. Returns the
+ * place of the position from which the stream is read; the caller fills it. */
 struct stream_position *row_progress_begin(struct row_progress *progress);
 
 /* How many rows may be read now. */
@@ -57,10 +57,10 @@ size_t row_progress_room(const struct row_progress *progress);
  * There must be room. */
 bool row_progress_take(struct row_progress *progress, int64_t *row);
 
-/* A row that was passed on is done. */
+/* A row that was passed on is done. It must not have been ended or returned since. */
 void row_progress_end(struct row_progress *progress, int64_t row);
 
-/* A row that was passed on returns, and has to be read again. */
+/* A row that was passed on returns, and has to be read again. The same holds for it. */
 void row_progress_return(struct row_progress *progress, int64_t row);
 
 /* Returns the place for the position right behind the last row that was read; the caller fills it.
@@ -69,8 +69,7 @@ void row_progress_return(struct row_progress *progress, int64_t row);
 struct stream_position *row_progress_mark(struct row_progress *progress);
 
 /* Returns the last position before which all rows are done, and drops those before it. NULL: that
- * is the one of the last call. Valid until the next call of row_progress_begin() or
- * row_progress_reached(). */
+ * is the one of the last call. Valid until the next call of another function here. */
 const struct stream_position *row_progress_reached(struct row_progress *progress);
 
 /* Returns the last position that is not behind `row`. The stream has to be read from there on, and

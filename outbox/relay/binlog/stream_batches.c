@@ -8,10 +8,12 @@
 
 #define RUNS_FIRST 8
 
+/* Of one call: rows that are skipped and transactions of other tables count, too. */
+#define CHANGES_MAX 10000
+
 static void forget_transaction(struct stream_batches *batches)
 {
     batches->state = STREAM_COLLECTS;
-    batches->filters = false;
     batches->skip = 0;
     batches->last_number = 0;
     batches->seen = 0;
@@ -83,24 +85,31 @@ static enum rc read_change(struct stream_batches *batches, struct err *err)
         batches->seen++;
         if (batches->state != STREAM_PASSES)
             return add_to_runs(batches, err);
-    } while (batches->filters && !is_in_runs(batches));
+    } while (!is_in_runs(batches));
     return RC_OK;
 }
 
-static enum rc take_undo(struct stream_batches *batches, struct relay_batch *batch,
-                         size_t committed, struct err *err)
+static void take_undo(struct stream_batches *batches, struct relay_batch *batch, size_t committed)
 {
     uint64_t number = batches->change.number;
     uint64_t stay = number > batches->skip ? number - batches->skip : 0;
 
+    /* The second time it is known which rows stay. */
     if (batches->state == STREAM_PASSES)
-        return batches->filters
-                   ? RC_OK
-                   : err_fail(err, RC_FATAL, 0,
-                              "rows of a transaction that cannot be undone are undone");
+        return;
     cut_runs(batches, stay);
     if (batches->state == STREAM_COLLECTS && stay < batch->count - committed)
         relay_batch_cut(batch, committed + (size_t)stay);
+}
+
+static enum rc take_cut(struct stream_batches *batches, struct relay_batch *batch, size_t committed,
+                        struct err *err)
+{
+    if (batches->state == STREAM_PASSES)
+        return err_fail(err, RC_FATAL, 0,
+                        "a transaction whose end was read is cut off when it is read again");
+    relay_batch_cut(batch, committed);
+    forget_transaction(batches);
     return RC_OK;
 }
 
@@ -112,7 +121,6 @@ static enum rc take_commit_of_scan(struct stream_batches *batches, struct err *e
         return RC_OK;
     }
     batches->state = STREAM_PASSES;
-    batches->filters = true;
     batches->seen = 0;
     batches->run = 0;
     return batches->ops.open(batches->ops.ctx, &batches->start, err);
@@ -127,12 +135,6 @@ static enum rc take_large_transaction(struct stream_batches *batches, struct rel
     if (batch->count == 0)
         return err_fail(err, RC_FATAL, 0, "a row of %zu bytes does not fit into a batch of %zu",
                         relay_row_bytes(&batches->change.row), batch->arena_size);
-    if (batches->ops.is_certain(batches->ops.ctx)) {
-        batches->state = STREAM_PASSES;
-        batches->last_number = batches->change.number - 1;
-        batches->has_row = true;
-        return RC_OK;
-    }
     rc = batches->ops.position(batches->ops.ctx, &batches->start, err);
     batches->start.rows_done = batches->skip;
     batches->state = STREAM_SCANS;
@@ -167,7 +169,7 @@ static enum rc fill_batch(struct stream_batches *batches, struct relay_batch *ba
     bool full = false;
     enum rc rc = RC_OK;
 
-    while (rc == RC_OK && !full) {
+    for (size_t changes = 0; rc == RC_OK && !full && changes < CHANGES_MAX; changes++) {
         if (!batches->has_row)
             rc = read_change(batches, err);
         batches->has_row = false;
@@ -181,7 +183,10 @@ static enum rc fill_batch(struct stream_batches *batches, struct relay_batch *ba
             rc = take_row(batches, batch, *committed, &full, err);
             break;
         case STREAM_UNDO:
-            rc = take_undo(batches, batch, *committed, err);
+            take_undo(batches, batch, *committed);
+            break;
+        case STREAM_CUT:
+            rc = take_cut(batches, batch, *committed, err);
             break;
         case STREAM_COMMIT:
             if (batches->state == STREAM_SCANS) {

@@ -4,8 +4,8 @@
  * A row is passed on only when its transaction is known to be committed. Rows that do not fit into
  * a batch with those before them wait in a batch of this module, so its memory is that of one
  * batch. A transaction that is larger than a batch is read twice: the first time to find its end
- * and what it undoes, the second time to pass its rows on as they are read. A transaction that
- * cannot be undone is read once.
+ * and what it undoes, the second time to pass its rows on as they are read. Nothing before its end
+ * tells that it stays: a server that crashes while it writes one cuts it off.
  *
  * Invariant R10: the rows passed on are those that are committed, each once, in the order of the
  * log, whatever the sizes of transactions and wherever reading begins again
@@ -40,7 +40,6 @@ struct stream_batches {
     struct stream_change change; /* the last one */
     bool has_row;                /* it is a row that did not fit into the last batch */
     enum stream_state state;
-    bool filters;            /* STREAM_PASSES: only the rows in runs stay */
     uint64_t skip;           /* rows of the present transaction that were done when it was opened */
     uint64_t last_number;    /* STREAM_PASSES: of the last row in a batch, within the transaction */
     uint64_t seen;           /* rows of the present transaction that were read */
@@ -63,7 +62,8 @@ enum rc stream_batches_open(struct stream_batches *batches, const struct stream_
                             struct err *err);
 
 /* Empties the batch and fills it with committed rows, until it is full, or has rows_enough rows at
- * a commit, or the stream has nothing more at present; *more tells whether it may have. The caller
+ * a commit, or the stream has nothing more at present, or 10,000 changes were read; *more tells
+ * whether the stream may have more. The caller
  * sets seq. If position is not NULL, writes there the position right behind the last row of the
  * batch. After RC_RETRY or RC_FATAL the batch is empty, and only stream_batches_open() and
  * stream_batches_done() may be called. */

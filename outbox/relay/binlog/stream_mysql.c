@@ -13,6 +13,8 @@
 /* As servers allow for one event. */
 #define EVENT_BYTES_MAX ((size_t)1 << 30)
 
+#define SILENCE_MS_MAX 300000
+
 struct stream_mysql {
     struct stream_mysql_options options;
     struct db *db; /* for the definition */
@@ -25,14 +27,18 @@ struct stream_mysql {
     bool by_gtid;
     bool waits; /* STREAM_NOTHING was returned, so the next call waits */
     bool ended;
+    bool has_event;     /* one has come since the last open */
+    int64_t silence_ms; /* of the last open */
     enum binlog_refusal refusal;
 };
 
 static enum rc read_definition(struct stream_mysql *stream, struct err *err)
 {
+    enum rc rc = outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
+                                     &stream->definition, err);
+
     stream->resolved = false;
-    return outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
-                               &stream->definition, err);
+    return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
 static enum rc begin_changes(struct stream_mysql *stream, const struct stream_position *from,
@@ -49,12 +55,27 @@ static enum rc begin_changes(struct stream_mysql *stream, const struct stream_po
     return rc;
 }
 
+/* MariaDB before 11.4 is silent while it searches the position: after an open to which no event
+ * came the next one waits twice as long. */
+static int64_t choose_silence_ms(struct stream_mysql *stream)
+{
+    int64_t ms = stream->silence_ms;
+
+    if (stream->has_event || ms == 0)
+        ms = stream->options.silence_ms;
+    else if (ms < SILENCE_MS_MAX)
+        ms *= 2;
+    stream->has_event = false;
+    stream->silence_ms = ms;
+    return ms;
+}
+
 static enum rc open_stream(void *ctx, const struct stream_position *from, struct err *err)
 {
     struct stream_mysql *stream = ctx;
     struct binlog_start how = {.server_id = stream->options.server_id,
                                .heartbeat_ms = stream->options.heartbeat_ms,
-                               .silence_ms = stream->options.silence_ms,
+                               .silence_ms = choose_silence_ms(stream),
                                .event_bytes_max = EVENT_BYTES_MAX,
                                .until_end = stream->options.until_end};
     enum rc rc;
@@ -72,7 +93,8 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     if (rc == RC_OK)
         rc = position_mysql_open(&stream->link, stream->options.mysql, db_server_kind(stream->db),
                                  from, &how, err);
-    return rc;
+    /* A position that is none needs an operator. */
+    return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
 /* *nothing: the event would have to be waited for. */
@@ -91,6 +113,7 @@ static enum rc give_event(struct stream_mysql *stream, bool *nothing, struct err
     stream->refusal = binlog_link_refusal(stream->link);
     if (rc != RC_OK)
         return rc;
+    stream->has_event = true;
     stream->ended = *nothing = event == NULL;
     return event ? change_stream_give(&stream->changes, event, len, err) : RC_OK;
 }
@@ -109,7 +132,6 @@ static enum rc make_row(struct stream_mysql *stream, const struct change *change
     if (rc == RC_OK)
         rc = outbox_columns_make_row(&stream->columns, change->values,
                                      stream->options.row_bytes_max, row, err);
-    row->read_ms = (int64_t)change->time_s * 1000;
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
@@ -146,6 +168,9 @@ static enum rc read_change(void *ctx, struct stream_change *out, struct err *err
         case CHANGE_UNDO:
             out->kind = STREAM_UNDO;
             return RC_OK;
+        case CHANGE_CUT:
+            out->kind = STREAM_CUT;
+            return RC_OK;
         case CHANGE_DEFINITION:
             rc = read_definition(stream, err);
             break;
@@ -167,19 +192,13 @@ static enum rc write_position(void *ctx, struct stream_position *position, struc
     position->by_gtid = stream->by_gtid;
     snprintf(position->file, sizeof(position->file), "%s", changes->file);
     position->offset = changes->offset;
-    snprintf(position->gtid, sizeof(position->gtid), "%s", buf_text(&gtid));
-    position->rows_done = changes->row;
+    snprintf(position->gtid, sizeof(position->gtid), "%s",
+             changes->state == CHANGE_OUTSIDE && changes->skip > 0 ? changes->skip_gtid
+                                                                   : buf_text(&gtid));
     if (position->before.failed || gtid.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
     buf_done(&gtid);
     return rc;
-}
-
-static bool is_certain(void *ctx)
-{
-    const struct stream_mysql *stream = ctx;
-
-    return stream->changes.gtid.certain;
 }
 
 enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_options *options,
@@ -216,7 +235,7 @@ void stream_mysql_free(struct stream_mysql *stream)
 
 struct stream_ops stream_mysql_ops(struct stream_mysql *stream)
 {
-    return (struct stream_ops){stream, open_stream, read_change, write_position, is_certain};
+    return (struct stream_ops){stream, open_stream, read_change, write_position};
 }
 
 bool stream_mysql_has_ended(const struct stream_mysql *stream)

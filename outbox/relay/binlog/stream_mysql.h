@@ -23,8 +23,8 @@ struct stream_mysql_options {
     uint64_t row_bytes_max;     /* a larger row comes without payload and headers, as oversize */
     uint32_t server_id;
     int64_t heartbeat_ms;
-    int64_t silence_ms;
-    bool until_end; /* for tests: ends at the end of the log */
+    int64_t silence_ms; /* twice as long after each open to which no event came, up to 5 minutes */
+    bool until_end;     /* for tests: ends at the end of the log */
 };
 
 struct stream_mysql;

@@ -30,28 +30,28 @@ enum stream_kind {
     STREAM_ROW,
     STREAM_COMMIT, /* the rows since the last commit are committed */
     STREAM_UNDO,   /* of the rows of the transaction only the first `number` ones stay */
+    STREAM_CUT,    /* a crash of the server has cut the transaction off: none of its rows stays */
 };
 
 struct stream_change {
     enum stream_kind kind;
     uint64_t number; /* STREAM_ROW: of the row in its transaction, from 1 */
-    struct relay_row
-        row; /* STREAM_ROW: without seq; borrowed until the next call of next or open */
+    /* STREAM_ROW: without seq, epoch and read_ms; borrowed until the next call of next or open. */
+    struct relay_row row;
 };
 
-/* After RC_RETRY or RC_FATAL from next or position only open and close are called. RC_RETRY: try
- * again later. RC_FATAL: an operator has to act. */
+/* RC_RETRY: try again later. RC_FATAL: an operator has to act. After either of them, only open is
+ * called. */
 struct stream_ops {
     void *ctx;
     /* Begins to read at a position, also when it was open before. */
     enum rc (*open)(void *ctx, const struct stream_position *from, struct err *err);
     /* Reads the next change. Blocks no longer than the adapter's time-out for one packet. */
     enum rc (*next)(void *ctx, struct stream_change *change, struct err *err);
-    /* Writes the position of the present transaction, or of the next one after STREAM_COMMIT.
-     * rows_done is the number of the last row read, 0 outside of a transaction. */
+    /* Writes the position of the present transaction, or outside of one that of the next. gtid is
+     * that of the transaction, also before it was read again if the stream was opened inside of it.
+     * The caller sets rows_done. */
     enum rc (*position)(void *ctx, struct stream_position *position, struct err *err);
-    /* Returns whether nothing of the present transaction can be undone any more. */
-    bool (*is_certain)(void *ctx);
 };
 
 #endif
