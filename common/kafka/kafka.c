@@ -407,6 +407,30 @@ static enum rc apply_defaults(rd_kafka_conf_t *conf, const struct kafka_default 
     return rc;
 }
 
+static enum rc make_conf(rd_kafka_conf_t **out, const struct settings *settings,
+                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
+                         struct err *err)
+{
+    rd_kafka_conf_t *base = rd_kafka_conf_new();
+    rd_kafka_conf_t *conf = NULL;
+    enum rc rc = apply_defaults(base, ground, sizeof(ground) / sizeof(ground[0]), err);
+
+    check_version();
+    kafka_log_to_ours(base);
+    if (rc == RC_OK)
+        rc = apply_defaults(base, defaults, count, err);
+    if (rc == RC_OK) {
+        conf = rd_kafka_conf_dup(base);
+        rc = apply_settings(base, conf, settings, role, defaults, count, err);
+    }
+    rd_kafka_conf_destroy(base);
+    if (rc == RC_OK)
+        *out = conf;
+    else if (conf)
+        rd_kafka_conf_destroy(conf);
+    return rc;
+}
+
 static rd_kafka_resp_err_t on_thread_start(rd_kafka_t *kafka, rd_kafka_thread_type_t type,
                                            const char *name, void *opaque)
 {
@@ -427,29 +451,16 @@ static rd_kafka_resp_err_t on_new_handle(rd_kafka_t *kafka, const rd_kafka_conf_
     return rd_kafka_interceptor_add_on_thread_start(kafka, "crash", on_thread_start, opaque);
 }
 
+/* The library blocks all signals in its threads. It does not free the interceptor of a handle that
+ * cannot be made, so check_handle() adds none. */
 enum rc kafka_conf_make(rd_kafka_conf_t **out, const struct settings *settings,
                         enum kafka_role role, const struct kafka_default *defaults, size_t count,
                         struct err *err)
 {
-    rd_kafka_conf_t *base = rd_kafka_conf_new();
-    rd_kafka_conf_t *conf = NULL;
-    enum rc rc = apply_defaults(base, ground, sizeof(ground) / sizeof(ground[0]), err);
+    enum rc rc = make_conf(out, settings, role, defaults, count, err);
 
-    check_version();
-    kafka_log_to_ours(base);
     if (rc == RC_OK)
-        rc = apply_defaults(base, defaults, count, err);
-    if (rc == RC_OK) {
-        conf = rd_kafka_conf_dup(base);
-        /* The library blocks all signals in its threads. */
-        rd_kafka_conf_interceptor_add_on_new(conf, "crash", on_new_handle, NULL);
-        rc = apply_settings(base, conf, settings, role, defaults, count, err);
-    }
-    rd_kafka_conf_destroy(base);
-    if (rc == RC_OK)
-        *out = conf;
-    else if (conf)
-        rd_kafka_conf_destroy(conf);
+        rd_kafka_conf_interceptor_add_on_new(*out, "crash", on_new_handle, NULL);
     return rc;
 }
 
@@ -481,7 +492,7 @@ static enum rc check_handle(const struct settings *settings, enum kafka_role rol
     rd_kafka_conf_t *conf = NULL;
     rd_kafka_t *kafka;
     char text[ERROR_BYTES] = "";
-    enum rc rc = kafka_conf_make(&conf, settings, role, NULL, 0, err);
+    enum rc rc = make_conf(&conf, settings, role, NULL, 0, err);
 
     if (rc != RC_OK)
         return rc;

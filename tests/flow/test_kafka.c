@@ -440,8 +440,8 @@ static void an_unavailable_broker_is_retried(void **state)
     rd_kafka_destroy(producer);
 }
 
-/* Whether a thread blocks the signal, of /proc/self/task/ID/status. */
-static bool is_blocked(const char *task, int number)
+/* Reads a thread: whether it is one of the library, and whether it blocks the signal. */
+static void read_thread(const char *task, int number, bool *is_library, bool *is_blocked)
 {
     char path[300];
     char line[256];
@@ -450,12 +450,17 @@ static bool is_blocked(const char *task, int number)
 
     snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
     file = fopen(path, "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
+    *is_library = *is_blocked = false;
+    if (!file)
+        return;
+    while (fgets(line, sizeof(line), file)) {
+        if (strncmp(line, "Name:\trdk:", 10) == 0)
+            *is_library = true;
         if (strncmp(line, "SigBlk:", 7) == 0)
             mask = strtoull(line + 7, NULL, 16);
+    }
     fclose(file);
-    return (mask >> (number - 1) & 1) != 0;
+    *is_blocked = (mask >> (number - 1) & 1) != 0;
 }
 
 /* Threads of the library that are there, and those of them that block SIGSEGV. */
@@ -463,14 +468,15 @@ static void count_threads(size_t *all, size_t *blocked)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
+    bool is_library;
+    bool is_blocked;
 
     assert_non_null(tasks);
     *all = *blocked = 0;
     while ((entry = readdir(tasks))) {
-        if (entry->d_name[0] == '.' || strtol(entry->d_name, NULL, 10) == getpid())
-            continue;
-        ++*all;
-        *blocked += is_blocked(entry->d_name, SIGSEGV);
+        read_thread(entry->d_name, SIGSEGV, &is_library, &is_blocked);
+        *all += is_library;
+        *blocked += is_library && is_blocked;
     }
     closedir(tasks);
 }
