@@ -10,8 +10,9 @@
 
 #define PREFIX "tallybox-"
 #define ANSWER_MS 3000
-#define ASK_SOON_MS 500 /* after a query without an answer; doubled after each further one */
-#define DOUBLINGS_MAX 4
+/* After a query without an answer; doubled after each further one, up to MISSES_MAX in a row. */
+#define ASK_SOON_MS 500
+#define MISSES_MAX 4
 #define ASK_FOREIGN_MS 3000 /* while there is a foreign member */
 #define ASK_AGAIN_MS 60000
 /* A reachable broker that does not answer so many queries in a row cannot describe groups. */
@@ -131,9 +132,9 @@ void group_check_miss(struct group_check *check, int code, bool reachable, int64
 #if CAN_ASK
 
 /* rd_kafka_DescribeConsumerGroups() without a broker looks for the coordinator by itself, and uses
- * freed memory when it finds one after the request's time, or one that does not know the request
- * (seen with librdkafka 2.14.2; issue 4605 there, open as of pull request 5397). With a broker it
- * does not look for one. So each broker is asked, and then the one that answered. */
+ * freed memory when it finds one after the request's time (seen with librdkafka 2.14.2; issue 4605
+ * there is open). With a broker it does not look for one. So each broker is asked, and then the one
+ * that answered. */
 static void ask_broker(struct group_check *check, int32_t broker)
 {
     rd_kafka_AdminOptions_t *options =
@@ -254,12 +255,13 @@ static void take_answer(struct group_check *check, rd_kafka_event_t *event)
 /* lost: the last broker that answered does not any more. */
 static int64_t choose_wait_ms(const struct group_check *check, bool lost)
 {
-    unsigned doublings = check->misses < DOUBLINGS_MAX ? check->misses : DOUBLINGS_MAX;
-    bool known = check->answered || check->rc != RC_RETRY;
+    bool settled =
+        check->answered || (check->rc != RC_RETRY && !lost && check->coordinator == NO_BROKER);
+    unsigned misses = check->misses < MISSES_MAX ? check->misses : MISSES_MAX;
 
-    if (known && !lost && (check->answered || check->coordinator == NO_BROKER))
+    if (settled)
         return check->foreign ? ASK_FOREIGN_MS : ASK_AGAIN_MS;
-    return (int64_t)ASK_SOON_MS << (doublings > 0 ? doublings - 1 : 0);
+    return (int64_t)ASK_SOON_MS << (misses - 1);
 }
 
 /* Each broker that was asked has answered, or its time is over. The coordinator is asked a second
