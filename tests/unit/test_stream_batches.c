@@ -272,13 +272,18 @@ static void add_many_rows(void)
         add_step((struct step){.kind = STREAM_ROW, .id = (unsigned)i + 1, .bytes = 8});
 }
 
-static void a_large_transaction_is_read_twice(void **state)
+static void add_large_transaction(void)
 {
-    (void)state;
     add_many_rows();
     add_step((struct step){.kind = STREAM_COMMIT});
     for (size_t i = 0; i < MANY_ROWS; i++)
         world.rows[world.row_count++] = (unsigned)i + 1;
+}
+
+static void a_large_transaction_is_read_twice(void **state)
+{
+    (void)state;
+    add_large_transaction();
     read_log();
     assert_int_equal(world.opens, 2);
 }
@@ -289,10 +294,7 @@ static void a_large_transaction_that_is_cut_off_passes_nothing_on(void **state)
     (void)state;
     add_many_rows();
     add_step((struct step){.kind = STREAM_CUT});
-    add_many_rows();
-    add_step((struct step){.kind = STREAM_COMMIT});
-    for (size_t i = 0; i < MANY_ROWS; i++)
-        world.rows[world.row_count++] = (unsigned)i + 1;
+    add_large_transaction();
     read_log();
     assert_int_equal(world.opens, 2);
 }

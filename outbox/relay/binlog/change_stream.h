@@ -28,8 +28,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CHANGE_FILE_SIZE 512
-#define CHANGE_GTID_SIZE 96
 #define CHANGE_SAVEPOINTS_MAX 32
 
 enum change_kind {
@@ -76,12 +74,12 @@ struct change_stream {
 
     /* Where the present transaction begins; outside of one, where the next one does. */
     struct gtid_set before; /* all transactions before it */
-    char file[CHANGE_FILE_SIZE];
+    char file[BINLOG_FILE_SIZE];
     uint64_t offset;
     struct binlog_gtid gtid;          /* of the present transaction */
     uint64_t row;                     /* rows of the table in it so far */
     uint64_t skip;                    /* rows of the first transaction that were done before */
-    char skip_gtid[CHANGE_GTID_SIZE]; /* its GTID */
+    char skip_gtid[BINLOG_GTID_SIZE]; /* its GTID */
     uint32_t time_s;                  /* of the last event */
 
     /* The table as its last map describes it. */

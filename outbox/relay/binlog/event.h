@@ -19,6 +19,8 @@
 #define BINLOG_HEADER_SIZE 19
 #define BINLOG_CHECKSUM_SIZE 4
 #define BINLOG_TYPES_MAX 256
+#define BINLOG_FILE_SIZE 512 /* of the name of a file */
+#define BINLOG_GTID_SIZE 96  /* of the text of one GTID */
 
 enum binlog_type {
     BINLOG_QUERY = 2,

@@ -63,10 +63,9 @@ enum rc stream_batches_open(struct stream_batches *batches, const struct stream_
 
 /* Empties the batch and fills it with committed rows, until it is full, or has rows_enough rows at
  * a commit, or the stream has nothing more at present, or 10,000 changes were read; *more tells
- * whether the stream may have more. The caller
- * sets seq. If position is not NULL, writes there the position right behind the last row of the
- * batch. After RC_RETRY or RC_FATAL the batch is empty, and only stream_batches_open() and
- * stream_batches_done() may be called. */
+ * whether the stream may have more. The caller sets seq. If position is not NULL, writes there the
+ * position right behind the last row of the batch. After RC_RETRY or RC_FATAL the batch is empty,
+ * and only stream_batches_open() and stream_batches_done() may be called. */
 enum rc stream_batches_fill(struct stream_batches *batches, struct relay_batch *batch,
                             size_t rows_enough, struct stream_position *position, bool *more,
                             struct err *err);

@@ -22,8 +22,7 @@ struct stream_mysql {
     struct change_stream changes;
     struct outbox_definition definition;
     struct outbox_columns columns;
-    uint64_t version; /* of the description of the table from which columns was made */
-    bool resolved;
+    uint64_t version; /* table_version from which columns was made; 0: it has to be made */
     bool by_gtid;
     bool waits; /* STREAM_NOTHING was returned, so the next call waits */
     bool ended;
@@ -37,7 +36,7 @@ static enum rc read_definition(struct stream_mysql *stream, struct err *err)
     enum rc rc = outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
                                      &stream->definition, err);
 
-    stream->resolved = false;
+    stream->version = 0;
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
@@ -124,11 +123,10 @@ static enum rc make_row(struct stream_mysql *stream, const struct change *change
     const struct change_stream *changes = &stream->changes;
     enum rc rc = RC_OK;
 
-    if (!stream->resolved || changes->table_version != stream->version)
+    if (changes->table_version != stream->version)
         rc = outbox_columns_resolve(&stream->columns, &stream->definition, &changes->table,
                                     changes->columns, stream->options.columns, err);
-    stream->version = changes->table_version;
-    stream->resolved = rc == RC_OK;
+    stream->version = rc == RC_OK ? changes->table_version : 0;
     if (rc == RC_OK)
         rc = outbox_columns_make_row(&stream->columns, change->values,
                                      stream->options.row_bytes_max, row, err);

@@ -6,22 +6,20 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "outbox/relay/binlog/event.h"
 #include "outbox/relay/relay_row.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define STREAM_FILE_SIZE 512
-#define STREAM_GTID_SIZE 96
 
 /* Where reading may begin: always between two transactions, the first rows of the next one skipped.
  * A zeroed one is ready for use. */
 struct stream_position {
     bool by_gtid;      /* the server finds it by `before`, otherwise by file and offset */
     struct buf before; /* text of the GTIDs of all transactions before it */
-    char file[STREAM_FILE_SIZE];
+    char file[BINLOG_FILE_SIZE];
     uint64_t offset;
-    char gtid[STREAM_GTID_SIZE]; /* of the next transaction if rows_done is above 0 */
+    char gtid[BINLOG_GTID_SIZE]; /* of the next transaction if rows_done is above 0 */
     uint64_t rows_done;          /* rows of the table in the next transaction that are done */
 };
 
