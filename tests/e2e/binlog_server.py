@@ -25,12 +25,7 @@ class Stream:
     """One process that reads the log."""
 
     def __init__(self, server, out, **options):
-        place = pathlib.Path(suite.BINARY)
-        environment = suite.clean_environment()
-        program = place.with_name(BESIDE)
-        if place.name == "tallybox-run":
-            environment["TALLYBOX_BESIDE"] = BESIDE
-            program = place
+        program, environment = suite.program_beside(BESIDE)
         self.file = pathlib.Path(out)
         given = {"host": server.host, "port": server.port, "user": "root", "password": "", "tls": "off",
                  "serverId": 4711, "heartbeat": HEARTBEAT_MS, "silence": SILENCE_MS, **options}

@@ -4,7 +4,6 @@ and what tests do with it."""
 
 import json
 import os
-import pathlib
 import subprocess
 
 import pymysql
@@ -21,12 +20,7 @@ class Store:
     """One of them; every call gives its answer as a dict, with "rc" and "error"."""
 
     def __init__(self, stack, owner="me", port=None, compare_and_set=False):
-        place = pathlib.Path(suite.BINARY)
-        environment = suite.clean_environment()
-        program = place.with_name(BESIDE)
-        if place.name == "tallybox-run":
-            environment["TALLYBOX_BESIDE"] = BESIDE
-            program = place
+        program, environment = suite.program_beside(BESIDE)
         account = stack.accounts.sets(["retry"], {})
         options = {"host": suite.database().host, "port": port or suite.database().port,
                    "user": account["mysql.user"], "password": accounts.PASSWORD,

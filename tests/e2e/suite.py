@@ -397,6 +397,14 @@ def clean_environment(**more):
     return {**kept, **more}
 
 
+def program_beside(name):
+    """(path, environment) of another program of the build that is tested."""
+    place = pathlib.Path(BINARY)
+    if place.name == "tallybox-run":
+        return place, clean_environment(TALLYBOX_BESIDE=name)
+    return place.with_name(name), clean_environment()
+
+
 class Stack:
     """One installation: a database, a topic, a group, an ini file, and the roles on them."""
 

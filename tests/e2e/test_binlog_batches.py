@@ -45,12 +45,7 @@ class BatchCase(binlog_server.LogCase):
 
     def run_tool(self, position, **options):
         """(exit code, output, errors)"""
-        place = pathlib.Path(suite.BINARY)
-        environment = suite.clean_environment()
-        program = place.with_name(BESIDE)
-        if place.name == "tallybox-run":
-            environment["TALLYBOX_BESIDE"] = BESIDE
-            program = place
+        program, environment = suite.program_beside(BESIDE)
         given = {"host": self.server.host, "port": self.server.port, "user": "root", "schema": "shop",
                  "table": "outbox", "columns": COLUMNS, "serverId": 4712, "batchRows": BATCH_ROWS,
                  "batchBytes": 100_000, "rowsEnough": BATCH_ROWS // 2, "position": position, **options}
