@@ -690,13 +690,13 @@ class Gate(SchemaCase):
 
     def test_a_newer_schema_is_named(self):
         self.migrate("up")
-        self.sql("INSERT INTO schema_history SELECT 9, '0009_later', side, sha256, state, "
+        self.sql(f"INSERT INTO schema_history SELECT {NEWEST + 1}, 'later', side, sha256, state, "
                  "statement, statements, baseline, program, started_at, updated_at, finished_at "
                  "FROM schema_history WHERE version = 2")
         role = self.daemon("--migrate")
-        self.wait_reason(role, f"{self.place()} has schema version 9, this program knows {NEWEST} at "
-                               "most: use a newer tallybox")
-        self.sql("DELETE FROM schema_history WHERE version = 9")
+        self.wait_reason(role, f"{self.place()} has schema version {NEWEST + 1}, this program knows "
+                               f"{NEWEST} at most: use a newer tallybox")
+        self.sql(f"DELETE FROM schema_history WHERE version = {NEWEST + 1}")
         role.wait_ready()
 
     def test_a_daemon_that_is_told_to_migrates_first(self):

@@ -1,0 +1,16 @@
+-- side: outbox
+-- How far a lane that reads the binary log has published it.
+
+CREATE TABLE relay_position (
+    lane        VARCHAR(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table, as in relay_lease',
+    epoch       BIGINT          NOT NULL COMMENT 'of the lease under which the position was saved',
+    by_gtid     TINYINT         NOT NULL COMMENT '1: gtids says where reading begins; 0: file and file_offset do',
+    gtids       LONGTEXT        CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'GTIDs of all transactions before the position',
+    file        VARCHAR(512)    CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'of the binary log',
+    file_offset BIGINT UNSIGNED NOT NULL COMMENT 'bytes of the file before the position',
+    gtid        VARCHAR(255)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the next transaction, if rows_done is above 0 and it has one',
+    rows_done   BIGINT UNSIGNED NOT NULL COMMENT 'rows of the table in the next transaction that are published',
+    server      VARCHAR(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'whose binary log it is; file and file_offset mean nothing on another server',
+    saved_at    DATETIME(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
+    PRIMARY KEY (lane)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'where each lane continues to read the binary log; no row: a lane that has not begun';
