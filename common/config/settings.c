@@ -238,10 +238,12 @@ const struct setting settings_table[] = {
      "Whether the binary log of the server tells when rows come: an empty outbox is then read only "
      "once a second. Needs the privileges that `tallybox migrate grants --role relay_wakeup` "
      "prints."},
-    {NUMBER(relay, server_id), "0", 0, 4294967295, NULL,
+    {NUMBER(relay, server_id), "0", 0, 4294967231, NULL,
      "Id under which a relay reads the binary log. No server and no other reader may have it, so "
      "it must differ for each relay process; 0: a number above 2147483647 that is made from the "
-     "name of the instance."},
+     "name of the instance. Each lane that reads the binary log uses one id more: the wake-up uses "
+     "server_id itself, and lane number N (from 0, in the order of relay.lanes) uses server_id + 1 "
+     "+ N."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Acknowledged rows that begin a round of deletions; a round uses several statements and may "
      "delete some rows more."},
@@ -273,8 +275,12 @@ const struct setting settings_table[] = {
      "Outbox table that the lane reads; not set: the table with the lane's name. The lease, the "
      "diverted tasks and the record header \"lane\" carry the table's name, so a lane may be "
      "renamed."},
-    {LANE(source, SETTING_CHOICE), LANE_SOURCE_TABLE, 0, 0, LANE_SOURCE_TABLE,
-     "How the lane reads its rows: by polling the table."},
+    {LANE(source, SETTING_CHOICE), LANE_SOURCE_TABLE, 0, 0,
+     LANE_SOURCE_TABLE "|" LANE_SOURCE_BINLOG,
+     "How the relay reads the table: `table` polls it and deletes what is published; `binlog` "
+     "reads "
+     "the rows from the server's binary log, in the order of commits, and deletes nothing (needs "
+     "REPLICATION SLAVE)."},
     {LANE(topics, SETTING_TOPIC_MAP), "", 0, 0, NULL,
      "Topics of aggregate types, as type=topic,type=topic; not set: as relay.topics."},
 

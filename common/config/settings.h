@@ -53,7 +53,7 @@ struct kafka_property {
 struct lane_settings {
     char name[SETTING_NAME_SIZE];
     char table[SETTING_NAME_SIZE];
-    char source[SETTING_NAME_SIZE]; /* LANE_SOURCE_TABLE */
+    char source[SETTING_NAME_SIZE]; /* LANE_SOURCE_TABLE | LANE_SOURCE_BINLOG */
     char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
 };
 
@@ -254,6 +254,7 @@ extern const size_t settings_roles_count;
 #define SETTINGS_LANE "lane.NAME"
 #define SETTINGS_LANE_PREFIX "lane."
 #define LANE_SOURCE_TABLE "table"
+#define LANE_SOURCE_BINLOG "binlog"
 #define RELAY_WAKEUP_BINLOG "binlog"
 
 #define SETTINGS_KAFKA "kafka"

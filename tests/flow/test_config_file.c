@@ -216,8 +216,8 @@ static void mistakes_in_lanes_name_their_line(void **state)
     (void)state;
     refused("[lane.outbox]\n\ntabel = x\n",
             "t.ini:3: tabel is not a setting of [lane.outbox]; did you mean table?");
-    refused("[lane.outbox]\nsource = binlog\n",
-            "t.ini:2: lane.outbox.source: \"binlog\" is not one of: table");
+    refused("[lane.outbox]\nsource = log\n",
+            "t.ini:2: lane.outbox.source: \"log\" is not one of: table|binlog");
     refused("[relay]\nlanes = a\n[lane.outbox]\n",
             "t.ini:3: [lane.outbox]: relay.lanes = a does not list the lane");
     refused("[lane.b]\ntable = a\n[relay]\nlanes = a,b\n",

@@ -341,13 +341,15 @@ static void the_sources_of_a_lane_override_each_other(void **state)
     struct config *config = loaded(
         SETS("lane.out_box.topics=", "lane.out_box.table=T2", "relay.lanes=out_box,outbox"),
         VARIABLES("TALLYBOX_LANE_OUT_BOX_TABLE=T1", "TALLYBOX_LANE_OUT_BOX_TOPICS=a=b",
-                  "TALLYBOX_LANE_OUTBOX_SOURCE=table", "TALLYBOX_LANE_OUTBOX_TABLE=old_Name"));
+                  "TALLYBOX_LANE_OUTBOX_SOURCE=binlog", "TALLYBOX_LANE_OUTBOX_TABLE=old_Name"));
     const struct settings *settings = config_settings(config);
 
     (void)state;
     assert_string_equal(settings->lanes[0].table, "T2");
     assert_string_equal(settings->lanes[0].topics, "");
+    assert_string_equal(settings->lanes[0].source, LANE_SOURCE_TABLE);
     assert_string_equal(settings->lanes[1].table, "old_Name");
+    assert_string_equal(settings->lanes[1].source, LANE_SOURCE_BINLOG);
     assert_string_equal(settings->lanes[1].topics, "vote=vote-events");
     config_free(config);
 }
@@ -363,8 +365,8 @@ static void a_bad_setting_of_a_lane_names_its_place(void **state)
             "relay.lease_ms?");
     refused(SETS("relay.table=x"), NULL,
             "--set relay.table: table is not a setting of [relay]; did you mean lane.NAME.table?");
-    refused(SETS("lane.outbox.source=binlog"), NULL,
-            "--set lane.outbox.source: \"binlog\" is not one of: table");
+    refused(SETS("lane.outbox.source=log"), NULL,
+            "--set lane.outbox.source: \"log\" is not one of: table|binlog");
     refused(SETS("lane.outbox.table=a,b"), NULL,
             "--set lane.outbox.table: \"a,b\" is not the name of a table; expected letters, digits "
             "and _, 64 at most");
