@@ -195,19 +195,37 @@ void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan
     pthread_mutex_unlock(&diverted->lock);
 }
 
-bool diverted_keys_return_row(struct diverted_keys *diverted, int64_t *seq)
+/* The queue begins with the rows that were moved. While the epoch is 0, the move of each row after
+ * them is abandoned. Returning an abandoned row increases `moved` to `returned`, never above it, so
+ * no abandoned row counts as moved. Called with the lock. */
+static bool has_returnable_row(const struct diverted_keys *diverted, bool *moved)
+{
+    *moved = diverted->returned < diverted->moved;
+    return *moved || (diverted->returned < diverted->next && atomic_load(&diverted->epoch) == 0);
+}
+
+bool diverted_keys_can_return(struct diverted_keys *diverted, bool *moved)
 {
     bool any;
 
     pthread_mutex_lock(&diverted->lock);
-    any = diverted->returned < diverted->moved ||
-          (diverted->returned < diverted->next && atomic_load(&diverted->epoch) == 0);
-    if (any)
-        *seq = diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX].seq;
+    any = has_returnable_row(diverted, moved);
+    pthread_mutex_unlock(&diverted->lock);
+    return any;
+}
+
+int64_t diverted_keys_return_row(struct diverted_keys *diverted)
+{
+    bool moved;
+    int64_t seq;
+
+    pthread_mutex_lock(&diverted->lock);
+    assert(has_returnable_row(diverted, &moved));
+    seq = diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX].seq;
     if (diverted->moved < diverted->returned)
         diverted->moved = diverted->returned;
     pthread_mutex_unlock(&diverted->lock);
-    return any;
+    return seq;
 }
 
 void diverted_keys_invalidate(struct diverted_keys *diverted)

@@ -59,7 +59,7 @@ struct diverted_keys {
     uint64_t scan;            /* number of the present full scan */
     struct relay_move *moves; /* the queue, a ring */
     uint64_t returned;        /* rows that the sender has returned to the reader */
-    uint64_t moved;           /* rows that were moved, >= returned */
+    uint64_t moved;           /* rows that were moved or returned, >= returned */
     uint64_t next;            /* rows that were queued, >= moved */
 
     atomic_size_t count;      /* keys; written under the lock */
@@ -110,9 +110,14 @@ void diverted_keys_leave_row(struct diverted_keys *diverted, uint64_t key);
  * be in use. */
 void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan);
 
-/* For the sender. Takes the next row that can be returned to the reader, because it was moved or
- * will not be moved any more. Returns false when there is none. */
-bool diverted_keys_return_row(struct diverted_keys *diverted, int64_t *seq);
+/* For the sender. Returns whether the first queued row can be returned to the reader, because it
+ * was moved or its move was abandoned, and sets *moved: which of the two. The answer does not
+ * change until diverted_keys_return_row(). */
+bool diverted_keys_can_return(struct diverted_keys *diverted, bool *moved);
+
+/* For the sender, after diverted_keys_can_return(). Takes this row from the queue and returns its
+ * seq. */
+int64_t diverted_keys_return_row(struct diverted_keys *diverted);
 
 /* For the diverter. Records that the lease is lost: the keys are unknown and no row is moved. */
 void diverted_keys_invalidate(struct diverted_keys *diverted);

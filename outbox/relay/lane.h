@@ -63,10 +63,17 @@ struct relay_metrics {
     char labels[80];
 };
 
+/* What has happened to the rows of a block that returns to the reader. */
+enum seqs_kind {
+    SEQS_DONE, /* deleted or moved into the retry queue; from the deleter: all after a lost lease */
+    SEQS_LEFT, /* rows of diverted keys that were not queued: the next full scan reads them */
+    SEQS_REREAD, /* read these rows again now */
+};
+
 /* A block of seqs that the steps pass to each other. */
 struct seqs {
     size_t count;
-    bool reread; /* read these rows again now; otherwise: deleted, or left for a full scan */
+    enum seqs_kind kind;
     int64_t list[SEQS_MAX];
 };
 

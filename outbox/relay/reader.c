@@ -39,7 +39,7 @@
  * to be read again, lowers reread_from to the lowest of them, otherwise *lowest. */
 static void release_block_rows(struct reader *reader, struct seqs *block, int64_t *lowest)
 {
-    if (block->reread)
+    if (block->kind == SEQS_REREAD)
         lowest = &reader->reread_from;
     for (size_t i = 0; i < block->count; i++) {
         window_remove(&reader->window, block->list[i]);
@@ -47,7 +47,7 @@ static void release_block_rows(struct reader *reader, struct seqs *block, int64_
             *lowest = block->list[i];
     }
     block->count = 0;
-    block->reread = false;
+    block->kind = SEQS_DONE;
     ring_give(&reader->lane->empty_blocks, block);
 }
 

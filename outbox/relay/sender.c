@@ -59,22 +59,25 @@ static void flush_blocks(struct sender *sender)
     lane_wake(lane, LANE_READER);
 }
 
-/* Makes room for one row in drops. Returns false when no empty block is left. */
-static bool make_drop_room(struct sender *sender)
+/* Makes room for one row of this kind in drops: rows of different kinds do not share a block.
+ * Returns false when no empty block is left. */
+static bool make_drop_room(struct sender *sender, enum seqs_kind kind)
 {
-    if (sender->drops && sender->drops->count == SEQS_MAX)
+    const struct seqs *drops = sender->drops;
+
+    if (drops && drops->count > 0 && (drops->count == SEQS_MAX || drops->kind != kind))
         flush_blocks(sender);
     if (!sender->drops)
         sender->drops = ring_take(&sender->lane->empty_blocks);
-    return sender->drops != NULL;
+    if (!sender->drops)
+        return false;
+    sender->drops->kind = kind;
+    return true;
 }
 
-/* Returns a row to the reader; make_drop_room() must have succeeded. Only a drain returns rows to
- * be read again. They never share a block with other rows, because a drain begins and ends with a
- * flush. */
-static void drop_row(struct sender *sender, int64_t seq, bool reread)
+/* Returns a row to the reader; make_drop_room() must have succeeded for the row's kind. */
+static void drop_row(struct sender *sender, int64_t seq)
 {
-    sender->drops->reread = reread;
     sender->drops->list[sender->drops->count++] = seq;
 }
 
@@ -133,18 +136,19 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
 }
 
 /* Returns rows to the reader that were moved into the retry queue, or whose move was abandoned.
- * Returns false when there is no room for more. */
-static bool return_moved_rows(struct sender *sender, bool reread)
+ * Moves are abandoned under a lost lease only; the drain or the end of the lease that follows
+ * returns all other rows, too. Returns false when there is no room for more. */
+static bool return_moved_rows(struct sender *sender)
 {
-    int64_t seq;
+    struct diverted_keys *diverted = &sender->lane->diverted;
+    bool moved;
 
-    for (;;) {
-        if (!make_drop_room(sender))
+    while (diverted_keys_can_return(diverted, &moved)) {
+        if (!make_drop_room(sender, moved ? SEQS_DONE : SEQS_REREAD))
             return false;
-        if (!diverted_keys_return_row(&sender->lane->diverted, &seq))
-            return true;
-        drop_row(sender, seq, reread);
+        drop_row(sender, diverted_keys_return_row(diverted));
     }
+    return true;
 }
 
 /* The partitions do not know a new producer. A partition that is changing its leader could accept
@@ -313,7 +317,7 @@ static enum divert_result queue_move(struct sender *sender, const struct relay_m
  * `scan`, so the row is returned here before `scan` is read. */
 static void leave_row(struct sender *sender, const struct flight_row *row)
 {
-    drop_row(sender, row->seq, false);
+    drop_row(sender, row->seq);
     flush_blocks(sender);
     begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));
     diverted_keys_leave_row(&sender->lane->diverted, row->key);
@@ -326,7 +330,7 @@ static void divert_single_row(struct sender *sender, int64_t now_ms)
     const struct flight_row *row = flight_first(&sender->flight);
     struct relay_move *move = &sender->single_move;
 
-    if (!make_drop_room(sender))
+    if (!make_drop_room(sender, SEQS_LEFT))
         return;
     snprintf(move->reason, sizeof(move->reason), "%.255s", sender->drain_err.text);
     switch (queue_move(sender, move, sender->single_name, now_ms)) {
@@ -429,7 +433,7 @@ static enum row_result divert_row(struct sender *sender, const struct relay_row 
     make_move(&sender->move, row, topic, key, why);
     switch (queue_move(sender, &sender->move, name, now_ms)) {
     case DIVERT_LEFT:
-        drop_row(sender, row->seq, false);
+        drop_row(sender, row->seq);
         return ROW_DONE;
     case DIVERT_QUEUED:
         return ROW_DONE;
@@ -581,7 +585,7 @@ static bool may_send(struct sender *sender, int64_t now_ms)
         return false;
     if (sender->single || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
-    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && make_drop_room(sender);
+    return breaker_wait_ms(&sender->breaker, now_ms) == 0 && make_drop_room(sender, SEQS_LEFT);
 }
 
 /* Sends up to STEP_ROWS_MAX rows. Returns in how many ms the next step is due. */
@@ -618,12 +622,12 @@ static bool return_flight(struct sender *sender, int64_t now_ms)
                 return false;
             accept_row(sender, row, now_ms);
         } else {
-            if (!make_drop_room(sender))
+            if (!make_drop_room(sender, SEQS_REREAD))
                 return false;
             /* Any of the refused rows may be bad, so each is sent as a single record. */
             if (row->state == FLIGHT_REFUSED)
                 suspects_add(&sender->suspects, row->seq);
-            drop_row(sender, row->seq, true);
+            drop_row(sender, row->seq);
         }
         flight_pop(&sender->flight);
     }
@@ -643,9 +647,9 @@ static bool return_batches(struct sender *sender)
         if (!batch)
             return true;
         for (; batch->next < batch->count; batch->next++) {
-            if (!make_drop_room(sender))
+            if (!make_drop_room(sender, SEQS_REREAD))
                 return false;
-            drop_row(sender, batch->rows[batch->next].seq, true);
+            drop_row(sender, batch->rows[batch->next].seq);
         }
         flush_blocks(sender);
         sender->batch = NULL;
@@ -689,8 +693,7 @@ static int64_t step_drain(struct sender *sender, int64_t now_ms)
     /* Records without a report must not be reported later, so the producer is reset. */
     if (sender->unreported > 0)
         sender->purged = true;
-    if (!return_flight(sender, now_ms) || !return_moved_rows(sender, true) ||
-        !return_batches(sender)) {
+    if (!return_flight(sender, now_ms) || !return_moved_rows(sender) || !return_batches(sender)) {
         flush_blocks(sender);
         return DRAIN_POLL_MS;
     }
@@ -775,7 +778,7 @@ int64_t sender_step(void *arg, int64_t now_ms)
         sender->producer_err = err;
     collect_acks(sender, now_ms);
     if (!sender->draining)
-        return_moved_rows(sender, false);
+        return_moved_rows(sender);
     if (!sender->draining)
         check_results(sender, &err, now_ms);
     wait_ms = run_step(sender, now_ms);

@@ -383,6 +383,58 @@ static void a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free(voi
     assert_all_is_well();
 }
 
+static void assert_returned(enum seqs_kind kind, int64_t seq)
+{
+    struct seqs *block = ring_take(&fixture.lane.dropped_blocks);
+
+    assert_non_null(block);
+    assert_int_equal(block->kind, kind);
+    assert_int_equal(block->count, 1);
+    assert_int_equal(block->list[0], seq);
+    ring_give(&fixture.lane.dropped_blocks, block);
+}
+
+static void step_sender_with_reader(void)
+{
+    reader_step(&fixture.reader, fixture.fake.now_ms);
+    sender_step(&fixture.sender, fixture.fake.now_ms);
+}
+
+/* The first drain returns a row that was moved while it ran, the second one an unsent row. */
+static void a_drain_tells_moved_rows_from_rows_to_read_again(void **state)
+{
+    int64_t bad = fake_relay_append(&fixture.fake, 4);
+    int64_t unsent;
+
+    (void)state;
+    fixture.fake.task_chance = 0;
+    fixture.fake.rows[bad].sync_bad = true;
+    while (fixture.lane.diverted.next == 0) {
+        fake_relay_tick(&fixture.fake);
+        deleter_step(&fixture.deleter, fixture.fake.now_ms);
+        step_sender_with_reader();
+    }
+    fixture.sender.producer_failed = true;
+    sender_step(&fixture.sender, fixture.fake.now_ms);
+    assert_true(fixture.sender.draining);
+    deleter_step(&fixture.deleter, fixture.fake.now_ms);
+    assert_int_equal(fixture.lane.diverted.moved, 1);
+    step_sender_with_reader();
+    assert_false(fixture.sender.draining);
+    assert_returned(SEQS_DONE, bad);
+    unsent = fake_relay_append(&fixture.fake, 5);
+    reader_step(&fixture.reader, fixture.fake.now_ms);
+    reader_step(&fixture.reader, fixture.fake.now_ms + 1000);
+    assert_int_equal(ring_count(&fixture.lane.filled_batches), 1);
+    fixture.sender.producer_failed = true;
+    sender_step(&fixture.sender, fixture.fake.now_ms);
+    step_sender_with_reader();
+    assert_returned(SEQS_REREAD, unsent);
+    fixture.fake.task_chance = 50;
+    assert_true(relay_fixture_drain(&fixture, 30000));
+    assert_all_is_well();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +468,8 @@ int main(void)
             a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_drain_tells_moved_rows_from_rows_to_read_again, set_up,
+                                        tear_down),
     };
 
     log_init(LOG_ERROR);

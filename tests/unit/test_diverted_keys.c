@@ -91,16 +91,34 @@ static void later_rows_of_the_key_follow_it_and_other_keys_do_not(void **state)
 
 static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
 {
-    int64_t seq;
+    bool moved;
 
     (void)state;
     divert_row(7, 100);
     divert_row(7, 101);
-    assert_false(diverted_keys_return_row(&diverted, &seq));
+    assert_false(diverted_keys_can_return(&diverted, &moved));
     diverted_keys_moved(&diverted, 1);
-    assert_true(diverted_keys_return_row(&diverted, &seq));
-    assert_int_equal(seq, 100);
-    assert_false(diverted_keys_return_row(&diverted, &seq));
+    assert_true(diverted_keys_can_return(&diverted, &moved));
+    assert_true(moved);
+    assert_int_equal(diverted_keys_return_row(&diverted), 100);
+    assert_false(diverted_keys_can_return(&diverted, &moved));
+}
+
+static void moved_and_abandoned_rows_are_told_apart(void **state)
+{
+    bool moved;
+
+    (void)state;
+    for (int64_t seq = 100; seq < 104; seq++)
+        divert_row(7, seq);
+    diverted_keys_moved(&diverted, 2);
+    diverted_keys_invalidate(&diverted);
+    for (int64_t seq = 100; seq < 104; seq++) {
+        assert_true(diverted_keys_can_return(&diverted, &moved));
+        assert_int_equal(moved, seq < 102);
+        assert_int_equal(diverted_keys_return_row(&diverted), seq);
+    }
+    assert_false(diverted_keys_can_return(&diverted, &moved));
 }
 
 static void a_key_without_tasks_is_free(void **state)
@@ -192,7 +210,7 @@ static void there_is_no_space_for_more_keys_than_configured(void **state)
 
 static void with_the_lease_all_of_it_is_void(void **state)
 {
-    int64_t seq;
+    bool moved;
 
     (void)state;
     divert_row(7, 100);
@@ -203,8 +221,8 @@ static void with_the_lease_all_of_it_is_void(void **state)
     assert_int_equal(divert_row(7, 101), DIVERT_STALE);
     assert_int_equal(diverted_keys_adopt(&diverted, EPOCH), 0);
     assert_false(diverted_keys_load_begin(&diverted));
-    assert_true(diverted_keys_return_row(&diverted, &seq));
-    assert_int_equal(seq, 100);
+    assert_true(diverted_keys_can_return(&diverted, &moved));
+    assert_int_equal(diverted_keys_return_row(&diverted), 100);
     assert_true(diverted_keys_load_begin(&diverted));
     assert_int_equal(atomic_load(&diverted.count), 0);
     /* Unknown yet, also when the list is empty. */
@@ -260,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(later_rows_of_the_key_follow_it_and_other_keys_do_not),
         TEST(rows_leave_the_lane_once_they_are_in_the_retry_queue),
+        TEST(moved_and_abandoned_rows_are_told_apart),
         TEST(a_key_without_tasks_is_free),
         TEST(an_answer_older_than_the_last_row_frees_nothing),
         TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),
