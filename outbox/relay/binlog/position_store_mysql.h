@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The adapter that keeps the position of one lane in the table relay_position. It has two
+ * connections: load and begin use that of the reader, save that of the saver, so that each of the
+ * two threads has its own. Requires SELECT, INSERT and UPDATE on relay_position, SELECT and UPDATE
+ * on relay_lease, SELECT on the lane's table, and what position_mysql_read_end() requires. */
+#ifndef OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
+#define OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
+
+#include "common/buf.h"
+#include "common/config/settings.h"
+#include "common/db/db.h"
+#include "outbox/relay/binlog/position_store.h"
+
+#include <pthread.h>
+
+#define POSITION_SERVER_SIZE 65 /* of relay_position.server */
+
+/* A connection and the statement that its thread builds. */
+struct position_session {
+    struct db *db;
+    struct buf sql;
+};
+
+struct position_store_mysql {
+    const char *lane;  /* its name in texts */
+    const char *table; /* its name, also the key in relay_lease and relay_position */
+    const char *owner;
+    char set_up[96]; /* the statement that sets a session up */
+    struct position_session reader;
+    struct position_session saver;
+    pthread_mutex_t lock; /* guards server */
+    /* The server of the last load or begin: saved positions are places in its log, whatever server
+     * the saver is connected to. "" before. */
+    char server[POSITION_SERVER_SIZE];
+};
+
+/* Borrows lane, owner and settings until position_store_mysql_close(). Does not connect yet.
+ * RC_FATAL: no memory. Close it after a failure, too. */
+enum rc position_store_mysql_open(struct position_store_mysql *store,
+                                  const struct lane_settings *lane, const char *owner,
+                                  const struct settings *settings, struct err *err);
+
+/* Accepts a zeroed store. */
+void position_store_mysql_close(struct position_store_mysql *store);
+
+/* The ops are valid while store is open. */
+struct position_store position_store_mysql_ops(struct position_store_mysql *store);
+
+#endif
