@@ -28,6 +28,7 @@ enum rc diverted_keys_init(struct diverted_keys *diverted, size_t count_max, str
     diverted->count_max = count_max;
     diverted->key_rows_max = DIVERTED_KEY_ROWS_MAX;
     diverted->moves_max = DIVERTED_MOVES_MAX;
+    diverted->row_bytes_max = DIVERTED_ROW_BYTES_MAX;
     return RC_OK;
 }
 
@@ -47,6 +48,8 @@ void diverted_keys_done(struct diverted_keys *diverted)
     if (!diverted->slots)
         return;
     clear_slots(diverted);
+    while (diverted->returned < diverted->next)
+        free(diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX].row);
     free(diverted->slots);
     free(diverted->moves);
     pthread_mutex_destroy(&diverted->lock);
@@ -132,15 +135,30 @@ enum diverted_key_state diverted_keys_check(struct diverted_keys *diverted, uint
     return state;
 }
 
+/* Returns the bytes of the move's copy of its row, which count until the row is returned. */
+static size_t count_row_bytes(const struct relay_move *move)
+{
+    return move->row ? sizeof(*move->row) + relay_row_bytes(move->row) : 0;
+}
+
+static bool has_room(const struct diverted_keys *diverted, size_t row_bytes)
+{
+    if (diverted->next - diverted->returned >= diverted->moves_max)
+        return false;
+    return diverted->row_bytes == 0 || diverted->row_bytes + row_bytes <= diverted->row_bytes_max;
+}
+
 static enum divert_result queue_move(struct diverted_keys *diverted, struct diverted_key *slot,
                                      const struct relay_move *move)
 {
+    size_t row_bytes = count_row_bytes(move);
+
     if (slot->tasks_ended || (slot->left_scan != 0 && slot->left_scan == diverted->scan) ||
-        slot->rows >= diverted->key_rows_max ||
-        diverted->next - diverted->returned >= diverted->moves_max) {
+        slot->rows >= diverted->key_rows_max || !has_room(diverted, row_bytes)) {
         slot->left_scan = diverted->scan;
         return DIVERT_LEFT;
     }
+    diverted->row_bytes += row_bytes;
     diverted->moves[diverted->next % DIVERTED_MOVES_MAX] = *move;
     slot->ticket = ++diverted->next;
     slot->rows++;
@@ -214,17 +232,30 @@ bool diverted_keys_can_return(struct diverted_keys *diverted, bool *moved)
     return any;
 }
 
+/* Invariant: the diverter does not use the row that is freed here. It uses the rows from `moved`
+ * on, between diverted_keys_moves() and the end of its op. A row that was moved is below `moved`.
+ * The move of a row from `moved` on is abandoned only while the epoch is 0, and the epoch becomes 0
+ * in diverted_keys_invalidate() only, which the diverter itself calls when no op of it runs. It
+ * reads the queue again after it has loaded the keys, which requires that all rows were returned.
+ */
 int64_t diverted_keys_return_row(struct diverted_keys *diverted)
 {
+    struct relay_move *move;
+    struct relay_row *row;
     bool moved;
     int64_t seq;
 
     pthread_mutex_lock(&diverted->lock);
     assert(has_returnable_row(diverted, &moved));
-    seq = diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX].seq;
+    move = &diverted->moves[diverted->returned++ % DIVERTED_MOVES_MAX];
     if (diverted->moved < diverted->returned)
         diverted->moved = diverted->returned;
+    diverted->row_bytes -= count_row_bytes(move);
+    seq = move->seq;
+    row = move->row;
+    move->row = NULL;
     pthread_mutex_unlock(&diverted->lock);
+    free(row);
     return seq;
 }
 

@@ -13,10 +13,10 @@
  * last queued row had been committed before that query. Otherwise a later row could overtake a row
  * that was not moved yet (mutant ticket-ignored).
  *
- * The number of queued rows is bounded, in total and per key. Above the bound a row is left in the
- * table, and so are the key's later rows of the same full scan; the next full scan reads the first
- * of them first. So a key that receives rows faster than its tasks run still drains in the retry
- * queue.
+ * The number of queued rows is bounded, in total and per key, and so are the bytes of their copies
+ * (struct relay_move). Above a bound a row is left in the table, and so are the key's later rows of
+ * the same full scan; the next full scan reads the first of them first. So a key that receives rows
+ * faster than its tasks run still drains in the retry queue.
  *
  * The keys and the queue are valid under one lease only. After diverted_keys_invalidate() the
  * queued rows are not moved any more. The sender learns from the changed generation that it must
@@ -37,6 +37,9 @@
 /* Places of the queue, a power of two. */
 #define DIVERTED_MOVES_MAX 1024
 
+/* Bytes of queued copies of rows. One copy may be larger. */
+#define DIVERTED_ROW_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
 /* Rows of one key that are queued before it is released. Later rows are left in the table. */
 #define DIVERTED_KEY_ROWS_MAX 10000
 
@@ -56,6 +59,8 @@ struct diverted_keys {
     size_t count_max;
     size_t key_rows_max;      /* DIVERTED_KEY_ROWS_MAX, or fewer in tests */
     size_t moves_max;         /* DIVERTED_MOVES_MAX, or fewer in tests */
+    size_t row_bytes_max;     /* DIVERTED_ROW_BYTES_MAX, or fewer in tests */
+    size_t row_bytes;         /* of the copies of rows in the queue */
     uint64_t scan;            /* number of the present full scan */
     struct relay_move *moves; /* the queue, a ring */
     uint64_t returned;        /* rows that the sender has returned to the reader */
@@ -97,7 +102,8 @@ enum diverted_key_state diverted_keys_check(struct diverted_keys *diverted, uint
                                             uint64_t key);
 
 /* For the sender. Queues a copy of move; its key is diverted from now on. Sets *newly_diverted when
- * the key was not diverted before. */
+ * the key was not diverted before. With DIVERT_QUEUED the queue owns move->row, with any other
+ * result the caller still owns it. */
 enum divert_result diverted_keys_divert_row(struct diverted_keys *diverted, uint64_t generation,
                                             const struct relay_move *move, bool *newly_diverted);
 
@@ -115,8 +121,8 @@ void diverted_keys_begin_full_scan(struct diverted_keys *diverted, uint64_t scan
  * change until diverted_keys_return_row(). */
 bool diverted_keys_can_return(struct diverted_keys *diverted, bool *moved);
 
-/* For the sender, after diverted_keys_can_return(). Takes this row from the queue and returns its
- * seq. */
+/* For the sender, after diverted_keys_can_return(). Takes this row from the queue, frees its copy,
+ * and returns its seq. */
 int64_t diverted_keys_return_row(struct diverted_keys *diverted);
 
 /* For the diverter. Records that the lease is lost: the keys are unknown and no row is moved. */
@@ -134,7 +140,8 @@ bool diverted_keys_load_key(struct diverted_keys *diverted, const char *ordering
 void diverted_keys_load_end(struct diverted_keys *diverted, int64_t epoch);
 
 /* For the diverter. Returns the next rows to move, consecutive in the queue and at most rows_max,
- * and sets *count. They are borrowed until diverted_keys_moved(). */
+ * and sets *count. They and their rows are borrowed until diverted_keys_moved(),
+ * diverted_keys_invalidate(), or the next call. */
 const struct relay_move *diverted_keys_moves(struct diverted_keys *diverted, size_t rows_max,
                                              size_t *count);
 

@@ -88,6 +88,7 @@ struct lane {
     void *wake_ctx;
     int64_t (*time_ms)(void *ctx); /* present time within a step; NULL: the time of its begin */
     void *time_ctx;
+    bool is_stream; /* its rows come from a stream, so a move needs their bytes; see relay_move */
 
     struct ring filled_batches; /* reader to sender */
     struct ring empty_batches;  /* sender to reader */

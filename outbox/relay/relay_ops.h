@@ -88,9 +88,11 @@ struct source {
 
 #define MOVE_REASON_SIZE 256
 
-/* A row to be moved into the retry queue. */
+/* A row to be moved into the retry queue. In the lane of a table, which has its rows until they are
+ * moved, the adapter reads the row's bytes there, by seq. */
 struct relay_move {
     int64_t seq;
+    struct relay_row *row;                /* of a stream lane: a copy with its bytes; else NULL */
     uint64_t key;                         /* ordering_key_hash_of_row() of its key */
     const char *topic;                    /* empty: none; valid as long as the lane */
     char ordering_key[ORDERING_KEY_SIZE]; /* see relay_row.h */

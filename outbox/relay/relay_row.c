@@ -16,16 +16,28 @@
 /* A longer run of blanks at the end of a random UUID is too rare to guess. */
 #define BLANKS_MAX 4
 
-static struct bytes copy_bytes(struct relay_batch *batch, struct bytes bytes)
+static struct bytes copy_bytes(char **place, struct bytes bytes)
 {
-    char *place = batch->arena + batch->arena_used;
+    char *copy = *place;
 
     if (!bytes.data)
         return bytes;
-    memcpy(place, bytes.data, bytes.len);
-    batch->arena_used += bytes.len;
-    /* An empty value gets a pointer into the arena, because NULL means SQL NULL. */
-    return (struct bytes){place, bytes.len};
+    memcpy(copy, bytes.data, bytes.len);
+    *place += bytes.len;
+    /* An empty value gets a pointer, too, because NULL means SQL NULL. */
+    return (struct bytes){copy, bytes.len};
+}
+
+/* Copies row, and its relay_row_bytes() bytes to place. */
+static void copy_row(struct relay_row *copy, char *place, const struct relay_row *row)
+{
+    *copy = *row;
+    copy->id = copy_bytes(&place, row->id);
+    copy->aggregate_type = copy_bytes(&place, row->aggregate_type);
+    copy->aggregate_id = copy_bytes(&place, row->aggregate_id);
+    copy->type = copy_bytes(&place, row->type);
+    copy->payload = copy_bytes(&place, row->payload);
+    copy->headers = copy_bytes(&place, row->headers);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -140,19 +152,12 @@ size_t relay_row_bytes(const struct relay_row *row)
 
 bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row)
 {
-    struct relay_row *copy;
+    size_t bytes = relay_row_bytes(row);
 
-    if (batch->count == batch->rows_max ||
-        relay_row_bytes(row) > batch->arena_size - batch->arena_used)
+    if (batch->count == batch->rows_max || bytes > batch->arena_size - batch->arena_used)
         return false;
-    copy = &batch->rows[batch->count++];
-    *copy = *row;
-    copy->id = copy_bytes(batch, row->id);
-    copy->aggregate_type = copy_bytes(batch, row->aggregate_type);
-    copy->aggregate_id = copy_bytes(batch, row->aggregate_id);
-    copy->type = copy_bytes(batch, row->type);
-    copy->payload = copy_bytes(batch, row->payload);
-    copy->headers = copy_bytes(batch, row->headers);
+    copy_row(&batch->rows[batch->count++], batch->arena + batch->arena_used, row);
+    batch->arena_used += bytes;
     return true;
 }
 
@@ -171,6 +176,15 @@ void relay_batch_sort(struct relay_batch *batch)
             return;
         }
     }
+}
+
+struct relay_row *relay_row_copy(const struct relay_row *row)
+{
+    struct relay_row *copy = malloc(sizeof(*copy) + relay_row_bytes(row));
+
+    if (copy)
+        copy_row(copy, (char *)(copy + 1), row);
+    return copy;
 }
 
 struct bytes relay_row_id(const struct relay_row *row, char uuid[ID_TEXT_SIZE])

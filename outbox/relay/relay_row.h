@@ -93,6 +93,10 @@ void relay_batch_sort(struct relay_batch *batch);
 /* Returns the number of arena bytes that a copy of row needs. */
 size_t relay_row_bytes(const struct relay_row *row);
 
+/* Returns a copy of row in one allocation with its bytes, which the caller frees with free(), or
+ * NULL when memory is exhausted. */
+struct relay_row *relay_row_copy(const struct relay_row *row);
+
 /* Returns the event id as it is published, borrowed from row or written into uuid: an id of 16
  * bytes that is not printable ASCII is a UUID in binary form and becomes its text; any other id
  * stays as it is. With id_padded up to four bytes may be missing at the end: they were blanks,

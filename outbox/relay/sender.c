@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Rows per step: reports are handled between two steps. */
@@ -81,6 +82,15 @@ static void drop_row(struct sender *sender, int64_t seq)
     sender->drops->list[sender->drops->count++] = seq;
 }
 
+/* The row that was sent as a single record is not in flight any more. The copy of its row is freed
+ * unless it was queued. */
+static void end_single(struct sender *sender)
+{
+    sender->single = false;
+    free(sender->single_move.row);
+    sender->single_move.row = NULL;
+}
+
 static bool make_acks_room(struct sender *sender)
 {
     if (sender->acks && sender->acks->count == SEQS_MAX)
@@ -114,7 +124,7 @@ static void collect_acks(struct sender *sender, int64_t now_ms)
         row = flight_first(&sender->flight);
     }
     if (!row)
-        sender->single = false;
+        end_single(sender);
     metric_set(&sender->lane->metrics->in_flight, (int64_t)flight_count(&sender->flight));
 }
 
@@ -284,8 +294,8 @@ static void record_keys_full(struct sender *sender, const char *why, int64_t now
 }
 
 /* Queues a row for the diverter, which diverts its key, and logs a newly diverted key. name is the
- * key's text for the log. */
-static enum divert_result queue_move(struct sender *sender, const struct relay_move *move,
+ * key's text for the log. With DIVERT_QUEUED the queue takes move->row over. */
+static enum divert_result queue_move(struct sender *sender, struct relay_move *move,
                                      const char *name, int64_t now_ms)
 {
     struct lane *lane = sender->lane;
@@ -294,6 +304,8 @@ static enum divert_result queue_move(struct sender *sender, const struct relay_m
     enum divert_result result =
         diverted_keys_divert_row(&lane->diverted, sender->generation, move, &newly_diverted);
 
+    if (result == DIVERT_QUEUED)
+        move->row = NULL;
     if (result == DIVERT_FULL) {
         record_keys_full(sender, move->reason, now_ms);
         sender->keys_full = true;
@@ -345,8 +357,9 @@ static void divert_single_row(struct sender *sender, int64_t now_ms)
     }
     suspects_remove(&sender->suspects, row->seq);
     flight_pop(&sender->flight);
+    end_single(sender);
     sender->refused = 0;
-    sender->single = sender->producer_failed = false;
+    sender->producer_failed = false;
     reset_producer(sender);
     if (breaker_worked(&sender->breaker))
         condition_ok(&sender->lane->sending, now_ms);
@@ -412,14 +425,37 @@ static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
     name[len] = '\0';
 }
 
-static void make_move(struct relay_move *move, const struct relay_row *row,
-                      const struct topic *topic, uint64_t key, const char *why)
+/* The batch of the row may be gone before the row is moved, so the move has a copy, which the
+ * caller owns. Without memory for it the row must not be left either, because the next rows of its
+ * key would be sent before it. So all rows are read again later. Returns false when this drain has
+ * been started. */
+static bool copy_row(struct sender *sender, struct relay_move *move, const struct relay_row *row,
+                     int64_t now_ms)
 {
+    struct err err;
+
+    move->row = relay_row_copy(row);
+    if (move->row)
+        return true;
+    err_set(&err, "out of memory for a copy of row %" PRId64 " with %zu bytes", row->seq,
+            relay_row_bytes(row));
+    drain_after_failure(sender, &err, now_ms);
+    return false;
+}
+
+/* Makes the move of a row. Returns as copy_row(), which only a stream lane needs. */
+static bool make_move(struct sender *sender, struct relay_move *move, const struct relay_row *row,
+                      const struct topic *topic, uint64_t key, const char *why, int64_t now_ms)
+{
+    assert(!move->row);
+    if (sender->lane->is_stream && !copy_row(sender, move, row, now_ms))
+        return false;
     move->seq = row->seq;
     move->key = key;
     move->topic = topic ? topic->name : "";
     ordering_key_make_text(move->ordering_key, move->topic, row->aggregate_id);
     snprintf(move->reason, sizeof(move->reason), "%.255s", why);
+    return true;
 }
 
 /* Diverts a row. why is the reason of the refusal, empty if the key is diverted already. */
@@ -428,10 +464,15 @@ static enum row_result divert_row(struct sender *sender, const struct relay_row 
                                   int64_t now_ms)
 {
     char name[SENDER_NAME_SIZE];
+    enum divert_result result;
 
+    if (!make_move(sender, &sender->move, row, topic, key, why, now_ms))
+        return ROW_NEW_STEP;
     name_key(row, name);
-    make_move(&sender->move, row, topic, key, why);
-    switch (queue_move(sender, &sender->move, name, now_ms)) {
+    result = queue_move(sender, &sender->move, name, now_ms);
+    free(sender->move.row);
+    sender->move.row = NULL;
+    switch (result) {
     case DIVERT_LEFT:
         drop_row(sender, row->seq);
         return ROW_DONE;
@@ -481,18 +522,21 @@ static enum row_result send_row(struct sender *sender, const struct relay_row *r
 {
     const struct flight_row place = {.seq = row->seq, .sent_ms = now_ms, .key = key};
     struct err err;
-    enum rc rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
-                                     flight_ticket(&sender->flight), &err);
+    enum rc rc;
 
+    if (single && !make_move(sender, &sender->single_move, row, topic, key, "", now_ms))
+        return ROW_NEW_STEP;
+    rc = sender->broker.send(sender->broker.ctx, topic->name, topic->index, row,
+                             flight_ticket(&sender->flight), &err);
+    if (rc != RC_OK)
+        end_single(sender);
     switch (rc) {
     case RC_OK:
         flight_add(&sender->flight, &place);
         sender->unreported++;
         sender->single = single;
-        if (single) {
+        if (single)
             name_key(row, sender->single_name);
-            make_move(&sender->single_move, row, topic, key, "");
-        }
         return ROW_DONE;
     case RC_REJECT:
         return refuse_row(sender, row, topic, key, &err, now_ms);
@@ -672,7 +716,8 @@ static void end_drain(struct sender *sender, int64_t now_ms)
     if (sender->reload_keys)
         sender->generation = 0;
     sender->unreported = sender->failed = sender->refused = 0;
-    sender->single = sender->producer_failed = sender->draining = false;
+    end_single(sender);
+    sender->producer_failed = sender->draining = false;
     sender->keys_full = sender->reload_keys = false;
     metric_set(&sender->lane->metrics->in_flight, 0);
     lane_release_hold(sender->lane, from_start);
@@ -761,6 +806,7 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
 
 void sender_done(struct sender *sender)
 {
+    end_single(sender);
     topics_done(&sender->topics);
     flight_done(&sender->flight);
 }

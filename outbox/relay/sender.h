@@ -74,8 +74,8 @@ struct sender {
     size_t refused;                     /* reported as refused */
     bool single;                        /* the flight is one row, sent as a single record */
     char single_name[SENDER_NAME_SIZE]; /* its key, for the log */
-    struct relay_move single_move;      /* its move, if it is refused */
-    struct relay_move move;             /* of the row being handled */
+    struct relay_move single_move;      /* its move, if it is refused; owns the copy of its row */
+    struct relay_move move;             /* of the row being handled, which is queued or forgotten */
     bool moves_queued;                  /* rows were queued for the diverter in this step */
     bool producer_failed;               /* the producer has failed and must be reset */
     struct err drain_err;               /* reason of the drain */

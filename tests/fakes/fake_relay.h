@@ -110,6 +110,8 @@ struct fake_relay {
     int64_t tasks[FAKE_RELAY_ROWS_MAX +
                   1]; /* rows in the retry queue, in their order; 0: it has ended */
     size_t task_count;
+    size_t copies;        /* tasks that were made from a copy of the row */
+    size_t wrong_copies;  /* copies that are not equal to their rows */
     unsigned task_chance; /* of each tick that one is published; in thousandths */
 };
 
@@ -160,6 +162,8 @@ size_t fake_relay_lost(const struct fake_relay *fake);
 bool fake_relay_fails(struct fake_relay *fake, unsigned chance, enum rc *rc, struct err *err);
 /* A call takes time; writers and broker continue meanwhile. */
 void fake_relay_pass(struct fake_relay *fake);
+/* The row as the table has it; key is memory for its aggregateid. ctx: the fake. */
+void fake_relay_show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *row);
 /* The broker appends a record of the row. */
 void fake_relay_append_record(struct fake_relay *fake, int64_t seq);
 /* The retry queue, in fake_relay_tasks.c. */

@@ -24,7 +24,7 @@ static int64_t read_clock(void *ctx)
     return fake->now_ms;
 }
 
-static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *row)
+void fake_relay_show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *row)
 {
     const struct fake_relay *fake = ctx;
     const struct fake_relay_row *known = &fake->rows[seq];
@@ -137,7 +137,7 @@ struct source fake_relay_source(struct fake_relay *fake)
         .table = &fake->outbox,
         .state = read_state,
         .created_ms = read_made_ms,
-        .show = show_row,
+        .show = fake_relay_show_row,
         .call_read = call_read,
     };
     return (struct source){.ctx = &fake->source,

@@ -49,6 +49,32 @@ void fake_relay_task_step(struct fake_relay *fake)
         fake_relay_run_task(fake, (int)fake_relay_below(fake, FAKE_RELAY_KEYS));
 }
 
+static bool is_equal(struct bytes a, struct bytes b)
+{
+    if (!a.data || !b.data)
+        return a.data == b.data;
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* Counts a move that has a copy of its row. */
+static void check_copy(struct fake_relay *fake, const struct relay_move *move)
+{
+    char key[FAKE_KEY_SIZE];
+    struct relay_row row;
+
+    if (!move->row)
+        return;
+    fake_relay_show_row(fake, move->seq, key, &row);
+    fake->copies++;
+    fake->wrong_copies += move->row->seq != row.seq || !is_equal(move->row->id, row.id) ||
+                          !is_equal(move->row->aggregate_type, row.aggregate_type) ||
+                          !is_equal(move->row->aggregate_id, row.aggregate_id) ||
+                          !is_equal(move->row->type, row.type) ||
+                          !is_equal(move->row->headers, row.headers) ||
+                          /* A row may be healed after it was read without its payload. */
+                          (!move->row->oversize && !is_equal(move->row->payload, row.payload));
+}
+
 static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err)
 {
@@ -71,6 +97,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
         if (row->state != OUTBOX_COMMITTED)
             continue;
         row->state = OUTBOX_MOVED;
+        check_copy(fake, &moves[i]);
         fake->tasks[fake->task_count++] = moves[i].seq;
     }
     return failed ? rc : RC_OK;

@@ -32,6 +32,7 @@ static void engines_start(struct relay_fixture *fixture)
         rc = deleter_init(&fixture->deleter, &fixture->lane, &deleter, &diverter,
                           fake_relay_below(&fixture->fake, 1000), NULL);
     assert(rc == RC_OK);
+    fixture->lane.is_stream = fixture->is_stream;
     fixture->reader.ranges_max = 3;
     fixture->deleter.ranges_max = 2;
     fixture->deleter.diverter.rows_max = 3;
@@ -73,6 +74,11 @@ void relay_fixture_init(struct relay_fixture *fixture, uint64_t seed)
     settings->relay.diverted_keys_max = 4;
     settings->relay.lease_ms = 1000;
     engines_start(fixture);
+}
+
+void relay_fixture_set_stream(struct relay_fixture *fixture)
+{
+    fixture->is_stream = fixture->lane.is_stream = true;
 }
 
 void relay_fixture_done(struct relay_fixture *fixture)

@@ -16,6 +16,7 @@
 
 struct relay_fixture {
     struct settings settings;
+    bool is_stream; /* moves have copies of their rows, as those of a lane that reads a stream */
     struct fake_relay fake;
     struct lane lane;
     struct reader reader;
@@ -27,6 +28,7 @@ struct relay_fixture {
 
 /* Small limits, so that every one of them is met. */
 void relay_fixture_init(struct relay_fixture *fixture, uint64_t seed);
+void relay_fixture_set_stream(struct relay_fixture *fixture);
 void relay_fixture_done(struct relay_fixture *fixture);
 
 /* The lane's lease is held, with the epoch of the fake table, until it is lost. */

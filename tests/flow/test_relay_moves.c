@@ -13,11 +13,14 @@
 #include <string.h>
 
 static struct relay_fixture fixture;
+static bool is_stream;
 
 static int set_up(void **state)
 {
     (void)state;
     relay_fixture_init(&fixture, 7);
+    if (is_stream)
+        relay_fixture_set_stream(&fixture);
     relay_fixture_take_lease(&fixture);
     return 0;
 }
@@ -34,6 +37,9 @@ static void assert_all_is_well(void)
     assert_int_equal(fake_relay_lost(&fixture.fake), 0);
     assert_int_equal(fake_relay_overtaken(&fixture.fake), 0);
     assert_int_equal(fixture.fake.wrong_deletes, 0);
+    assert_int_equal(fixture.fake.wrong_copies, 0);
+    assert_int_equal(fixture.fake.copies, is_stream ? fixture.fake.task_count : 0);
+    assert_int_equal(fixture.lane.diverted.row_bytes, 0);
     assert_int_equal(fixture.reader.window.count, 0);
 }
 
@@ -435,6 +441,48 @@ static void a_drain_tells_moved_rows_from_rows_to_read_again(void **state)
     assert_all_is_well();
 }
 
+/* A copy that is not needed any more is freed in each case: acknowledged, failed, refused, and
+ * still in flight at the end. */
+static void each_row_that_is_sent_as_a_single_record_has_a_copy(void **state)
+{
+    (void)state;
+    append_some(60);
+    fixture.fake.rows[30].bad = true;
+    fixture.fake.down_until_ms = fixture.fake.now_ms + 300;
+    relay_fixture_run(&fixture, 900);
+    assert_true(fake_relay_left(&fixture.fake) < 60);
+    assert_true(relay_fixture_drain(&fixture, 60000));
+    assert_all_is_well();
+    fixture.fake.silent_until_ms = fixture.fake.down_until_ms = fixture.fake.now_ms + 200;
+    append_some(1);
+    suspects_add(&fixture.sender.suspects, fixture.fake.outbox.seq_next - 1);
+    relay_fixture_run(&fixture, 100);
+    assert_true(fixture.sender.single);
+    assert_int_equal(fixture.sender.single_move.row != NULL, is_stream);
+}
+
+static void rows_above_the_bound_of_bytes_are_left_and_moved_in_order(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    fixture.fake.task_chance = 0;
+    fixture.lane.diverted.row_bytes_max = 1;
+    bad = fake_relay_append(&fixture.fake, 4);
+    fixture.fake.rows[bad].sync_bad = true;
+    for (int i = 0; i < 5; i++)
+        fake_relay_append(&fixture.fake, 4);
+    relay_fixture_run(&fixture, 200);
+    assert_int_equal(fake_relay_tasks(&fixture.fake), is_stream ? 1 : 6);
+    relay_fixture_run(&fixture, 10000);
+    assert_int_equal(fake_relay_tasks(&fixture.fake), 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(fixture.fake.tasks[i], bad + (int64_t)i);
+    fixture.fake.task_chance = 50;
+    assert_true(relay_fixture_drain(&fixture, 60000));
+    assert_all_is_well();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,10 +516,18 @@ int main(void)
             a_row_that_is_refused_after_the_next_full_scan_began_stops_its_key, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_gap_in_the_lease_that_the_reader_does_not_see_sets_no_key_free, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_row_that_is_sent_as_a_single_record_has_a_copy, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(rows_above_the_bound_of_bytes_are_left_and_moved_in_order,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_drain_tells_moved_rows_from_rows_to_read_again, set_up,
                                         tear_down),
     };
 
+    int failed;
+
     log_init(LOG_ERROR);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cmocka_run_group_tests_name("table lane", tests, NULL, NULL);
+    is_stream = true;
+    return failed + cmocka_run_group_tests_name("stream lane", tests, NULL, NULL);
 }

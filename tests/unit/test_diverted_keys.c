@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EPOCH 5
@@ -102,6 +103,63 @@ static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
     assert_true(moved);
     assert_int_equal(diverted_keys_return_row(&diverted), 100);
     assert_false(diverted_keys_can_return(&diverted, &moved));
+}
+
+/* The queue owns the copy only if it was queued. */
+static enum divert_result divert_copy(int64_t seq, size_t bytes)
+{
+    const struct relay_row row = {.seq = seq, .payload = {"0123456789", bytes}};
+    struct relay_move move = {.seq = seq, .key = key_of(7), .row = relay_row_copy(&row)};
+    enum divert_result result;
+    bool newly_diverted;
+
+    assert_non_null(move.row);
+    result = diverted_keys_divert_row(&diverted, generation, &move, &newly_diverted);
+    if (result != DIVERT_QUEUED)
+        free(move.row);
+    return result;
+}
+
+static void the_queue_owns_copies_until_their_rows_are_returned(void **state)
+{
+    const struct relay_move *moves;
+    size_t count;
+
+    (void)state;
+    assert_int_equal(divert_copy(100, 10), DIVERT_QUEUED);
+    assert_int_equal(divert_copy(101, 5), DIVERT_QUEUED);
+    moves = diverted_keys_moves(&diverted, 1, &count);
+    assert_int_equal(count, 1);
+    assert_memory_equal(moves[0].row->payload.data, "0123456789", 10);
+    diverted_keys_moved(&diverted, 1);
+    assert_int_equal(diverted_keys_return_row(&diverted), 100);
+    assert_int_equal(diverted.row_bytes, sizeof(struct relay_row) + 5);
+    diverted_keys_invalidate(&diverted);
+    assert_int_equal(divert_copy(102, 1), DIVERT_STALE);
+    assert_int_equal(diverted_keys_return_row(&diverted), 101);
+    assert_int_equal(diverted.row_bytes, 0);
+}
+
+static void copies_in_a_queue_that_ends_are_freed(void **state)
+{
+    (void)state;
+    assert_int_equal(divert_copy(100, 10), DIVERT_QUEUED);
+    assert_int_equal(divert_copy(101, 10), DIVERT_QUEUED);
+    diverted_keys_moved(&diverted, 1);
+}
+
+static void the_bytes_of_copies_are_bounded_but_for_one_row(void **state)
+{
+    (void)state;
+    diverted.row_bytes_max = sizeof(struct relay_row) + 5;
+    assert_int_equal(divert_copy(100, 10), DIVERT_QUEUED);
+    assert_int_equal(divert_copy(101, 0), DIVERT_LEFT);
+    move_all();
+    assert_int_equal(diverted_keys_return_row(&diverted), 100);
+    diverted_keys_begin_full_scan(&diverted, 2);
+    assert_int_equal(divert_copy(101, 0), DIVERT_QUEUED);
+    diverted_keys_begin_full_scan(&diverted, 3);
+    assert_int_equal(divert_copy(102, 0), DIVERT_LEFT);
 }
 
 static void moved_and_abandoned_rows_are_told_apart(void **state)
@@ -279,6 +337,9 @@ int main(void)
         TEST(later_rows_of_the_key_follow_it_and_other_keys_do_not),
         TEST(rows_leave_the_lane_once_they_are_in_the_retry_queue),
         TEST(moved_and_abandoned_rows_are_told_apart),
+        TEST(the_queue_owns_copies_until_their_rows_are_returned),
+        TEST(copies_in_a_queue_that_ends_are_freed),
+        TEST(the_bytes_of_copies_are_bounded_but_for_one_row),
         TEST(a_key_without_tasks_is_free),
         TEST(an_answer_older_than_the_last_row_frees_nothing),
         TEST(a_row_left_in_the_table_keeps_the_later_ones_of_the_pass_behind_it),

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct relay_row row(int64_t seq, const char *payload)
@@ -49,6 +50,29 @@ static void an_empty_value_stays_apart_from_null(void **state)
     assert_non_null(batch.rows[0].aggregate_id.data);
     assert_int_equal(batch.rows[0].aggregate_id.len, 0);
     relay_batch_done(&batch);
+}
+
+static void a_copy_of_a_row_has_its_own_bytes(void **state)
+{
+    char payload[] = "a\0b";
+    struct relay_row in = row(7, NULL);
+    struct relay_row *copy;
+
+    (void)state;
+    in.payload = (struct bytes){payload, 3};
+    copy = relay_row_copy(&in);
+    assert_non_null(copy);
+    memset(payload, 'x', 3);
+    assert_int_equal(copy->seq, 7);
+    assert_int_equal(copy->payload.len, 3);
+    assert_memory_equal(copy->payload.data, "a\0b", 3);
+    assert_memory_equal(copy->id.data, "id", 2);
+    assert_ptr_not_equal(copy->aggregate_type.data, in.aggregate_type.data);
+    assert_memory_equal(copy->aggregate_type.data, "vote", 4);
+    assert_non_null(copy->aggregate_id.data);
+    assert_int_equal(copy->aggregate_id.len, 0);
+    assert_null(copy->headers.data);
+    free(copy);
 }
 
 static void a_row_that_does_not_fit_changes_nothing(void **state)
@@ -148,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_is_kept_with_its_bytes),
         cmocka_unit_test(an_empty_value_stays_apart_from_null),
+        cmocka_unit_test(a_copy_of_a_row_has_its_own_bytes),
         cmocka_unit_test(a_row_that_does_not_fit_changes_nothing),
         cmocka_unit_test(sorting_brings_rows_into_the_order_of_seq),
         cmocka_unit_test(a_row_above_the_limit_is_refused_with_both_sizes),
