@@ -145,8 +145,8 @@ static void init_conditions(struct lane *lane)
                    "dep=mysql role=relay reason=cannot_read lane=%s", lane->name);
     condition_init(&lane->sending, CONDITION_DEPENDENCY,
                    "dep=kafka role=relay reason=cannot_send lane=%s", lane->name);
-    condition_init(&lane->deleting, CONDITION_DEPENDENCY,
-                   "dep=mysql role=relay reason=cannot_delete lane=%s", lane->name);
+    condition_init(&lane->deleting, CONDITION_DEPENDENCY, "dep=mysql role=relay reason=%s lane=%s",
+                   lane->is_stream ? "cannot_save_position" : "cannot_delete", lane->name);
     condition_init(&lane->diverting, CONDITION_DEPENDENCY,
                    "dep=mysql role=relay reason=cannot_divert lane=%s", lane->name);
     condition_init(&lane->key_delivery, CONDITION_WORK,
@@ -189,6 +189,7 @@ enum rc lane_init(struct lane *lane, const struct lane_settings *own,
     lane->own = own;
     lane->settings = settings;
     lane->metrics = metrics;
+    lane->is_stream = strcmp(own->source, LANE_SOURCE_BINLOG) == 0;
     init_conditions(lane);
     init_lease(lane);
     rc = init_rings(lane, err);
@@ -198,6 +199,9 @@ enum rc lane_init(struct lane *lane, const struct lane_settings *own,
         rc = init_blocks(lane, err);
     if (rc == RC_OK)
         rc = diverted_keys_init(&lane->diverted, (size_t)settings->relay.diverted_keys_max, err);
+    /* A row that is left holds up the position of a stream. */
+    if (lane->is_stream)
+        lane->diverted.key_rows_max = SIZE_MAX;
     if (rc != RC_OK)
         lane_done(lane);
     return rc;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/relay_command.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/loop.h"
 #include "common/os.h"
 #include "outbox/lease/lease_mysql.h"
 #include "outbox/lease/leases.h"
+#include "outbox/relay/binlog/stream_lane.h"
 #include "outbox/relay/binlog/stream_wakeup_mysql.h"
 #include "outbox/relay/broker_kafka.h"
 #include "outbox/relay/deleter.h"
@@ -29,10 +31,12 @@
 #define STOP_PART_DENOMINATOR 4
 #define STOP_PAUSE_MS 2
 
-/* A lane with its engines, its adapters and its threads. */
+/* A lane with its engines, its adapters and its threads. A lane that reads the binary log has
+ * `streams` instead of reader, source and deletion. */
 struct lane_runtime {
     const struct lane_settings *own;
     struct lane lane;
+    struct stream_lane streams;
     struct reader reader;
     struct sender sender;
     struct deleter deleter;
@@ -84,23 +88,44 @@ static int64_t read_clock(void *ctx)
 static enum rc init_loops(struct lane_runtime *runtime, struct stop *stop, struct err *err)
 {
     struct loop *loops = runtime->loops;
-    enum rc rc =
-        loop_init(&loops[LANE_READER], "relay-read", reader_step, &runtime->reader, stop, err);
+    struct stream_lane *streams = &runtime->streams;
+    bool is_stream = runtime->lane.is_stream;
+    enum rc rc = is_stream ? loop_init(&loops[LANE_READER], "relay-read", stream_reader_step,
+                                       &streams->reader, stop, err)
+                           : loop_init(&loops[LANE_READER], "relay-read", reader_step,
+                                       &runtime->reader, stop, err);
 
     if (rc == RC_OK)
         rc = loop_init(&loops[LANE_SENDER], "relay-send", sender_step, &runtime->sender, stop, err);
     if (rc == RC_OK)
-        rc = loop_init(&loops[LANE_DELETER], "relay-delete", deleter_step, &runtime->deleter, stop,
-                       err);
+        rc = is_stream ? loop_init(&loops[LANE_DELETER], "relay-keep", stream_keeper_step,
+                                   &streams->keeper, stop, err)
+                       : loop_init(&loops[LANE_DELETER], "relay-delete", deleter_step,
+                                   &runtime->deleter, stop, err);
     return rc;
+}
+
+/* The same in each process, so that a stream that was left open is ended by the next one. With
+ * relay.server_id each lane has one of its own, too. */
+static uint32_t choose_server_id(const struct settings *settings, const char *table, size_t number)
+{
+    const char *database = settings->mysql.database;
+    uint64_t hash = hash_bytes(HASH_START, database, strlen(database));
+
+    if (settings->relay.server_id > 0)
+        return (uint32_t)(settings->relay.server_id + 1 + (int64_t)number);
+    hash = hash_bytes(hash, table, strlen(table));
+    return STREAM_OWN_SERVER_IDS | (uint32_t)hash;
 }
 
 static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
-    enum rc rc = source_mysql_open(&runtime->source, runtime->own->table, &runtime->origin,
-                                   &relay->writers, env->settings, err);
+    enum rc rc = RC_OK;
 
+    if (!runtime->lane.is_stream)
+        rc = source_mysql_open(&runtime->source, runtime->own->table, &runtime->origin,
+                               &relay->writers, env->settings, err);
     if (rc == RC_OK)
         rc = deleter_mysql_open(&runtime->deletes, runtime->own, env->instance, &runtime->origin,
                                 env->settings, err);
@@ -110,26 +135,39 @@ static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, 
     return rc;
 }
 
-static enum rc init_engines(struct lane_runtime *runtime, struct err *err)
+static enum rc init_table_engines(struct lane_runtime *runtime, struct err *err)
 {
     const struct source source = source_mysql_ops(&runtime->source);
     const struct deleter_ops deletes = deleter_mysql_ops(&runtime->deletes);
     const struct diverter_ops diverts = diverter_mysql_ops(&runtime->diverts);
-    const struct broker broker = broker_kafka_ops(&runtime->broker);
     enum rc rc = reader_init(&runtime->reader, &runtime->lane, &source, os_random_u64(), err);
 
-    if (rc == RC_OK)
-        rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
     if (rc == RC_OK)
         rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, &diverts, os_random_u64(),
                           err);
     return rc;
 }
 
+static enum rc init_engines(struct lane_runtime *runtime, struct relay *relay, size_t number,
+                            struct err *err)
+{
+    const struct role_env *env = relay->env;
+    const struct diverter_ops diverts = diverter_mysql_ops(&runtime->diverts);
+    const struct broker broker = broker_kafka_ops(&runtime->broker);
+    enum rc rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
+
+    if (rc == RC_OK && runtime->lane.is_stream)
+        return stream_lane_open(&runtime->streams, &runtime->lane, env->instance,
+                                choose_server_id(env->settings, runtime->own->table, number),
+                                &diverts, env->stop, err);
+    return rc == RC_OK ? init_table_engines(runtime, err) : rc;
+}
+
 static void close_runtime(struct lane_runtime *runtime)
 {
     if (!runtime)
         return;
+    stream_lane_close(&runtime->streams);
     broker_kafka_close(&runtime->broker);
     diverter_mysql_close(&runtime->diverts);
     deleter_mysql_close(&runtime->deletes);
@@ -147,6 +185,7 @@ static void close_runtime(struct lane_runtime *runtime)
 static enum rc open_runtime(struct relay *relay, const struct lane_settings *own, struct err *err)
 {
     struct lane_runtime *runtime = calloc(1, sizeof(*runtime));
+    size_t number = relay->count;
     enum rc rc;
 
     if (!runtime)
@@ -160,15 +199,15 @@ static enum rc open_runtime(struct relay *relay, const struct lane_settings *own
     rc = lane_init(&runtime->lane, own, relay->env->settings,
                    relay_metrics_of(relay->count, own->name), err);
     relay->count++;
+    runtime->lane.wake = wake_step;
+    runtime->lane.wake_ctx = runtime;
+    runtime->lane.time_ms = read_clock;
     if (rc == RC_OK)
         rc = init_loops(runtime, relay->env->stop, err);
     if (rc == RC_OK)
         rc = open_adapters(runtime, relay, err);
     if (rc == RC_OK)
-        rc = init_engines(runtime, err);
-    runtime->lane.wake = wake_step;
-    runtime->lane.wake_ctx = runtime;
-    runtime->lane.time_ms = read_clock;
+        rc = init_engines(runtime, relay, number, err);
     return rc;
 }
 
@@ -315,6 +354,7 @@ static void join_threads(struct relay *relay)
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS; step++)
             loop_join(&relay->runtimes[i]->loops[step]);
+        stream_lane_join(&relay->runtimes[i]->streams);
     }
     loop_join(&relay->renewer);
     loop_join(&relay->prober);
@@ -329,6 +369,8 @@ static enum rc relay_start(void *role, struct err *err)
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS && rc == RC_OK; step++)
             rc = loop_start(&relay->runtimes[i]->loops[step], err);
+        if (rc == RC_OK && relay->runtimes[i]->lane.is_stream)
+            rc = stream_lane_start(&relay->runtimes[i]->streams, err);
     }
     if (rc == RC_OK)
         rc = loop_start(&relay->renewer, err);
@@ -367,7 +409,8 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
 
     add_condition_health(health, lane->name, "reading", &lane->reading);
     add_condition_health(health, lane->name, "sending", &lane->sending);
-    add_condition_health(health, lane->name, "deleting", &lane->deleting);
+    add_condition_health(health, lane->name, lane->is_stream ? "position" : "deleting",
+                         &lane->deleting);
     add_condition_health(health, lane->name, "diverting", &lane->diverting);
     add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
@@ -415,11 +458,10 @@ static void drain_lanes(struct relay *relay)
     leases_drain(&relay->leases, now_ms);
     while (now_ms < until_ms && !leases_drained(&relay->leases)) {
         for (size_t i = 0; i < relay->count; i++) {
-            struct lane_runtime *runtime = relay->runtimes[i];
+            const struct loop *loops = relay->runtimes[i]->loops;
 
-            sender_step(&runtime->sender, now_ms);
-            deleter_step(&runtime->deleter, now_ms);
-            reader_step(&runtime->reader, now_ms);
+            for (size_t step = 0; step < LANE_STEPS; step++)
+                loops[step].step(loops[step].engine, now_ms);
         }
         stop_wait(&pause, STOP_PAUSE_MS);
         now_ms = os_now_ms();

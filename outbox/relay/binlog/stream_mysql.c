@@ -2,10 +2,12 @@
 #include "outbox/relay/binlog/stream_mysql.h"
 
 #include "common/db/db.h"
+#include "common/os.h"
 #include "outbox/relay/binlog/change_stream.h"
 #include "outbox/relay/binlog/outbox_columns_mysql.h"
 #include "outbox/relay/binlog/position_mysql.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,8 @@
 
 struct stream_mysql {
     struct stream_mysql_options options;
-    struct db *db; /* for the definition */
+    struct db *db;        /* for the definition */
+    pthread_mutex_t lock; /* of link, for interrupt_stream() */
     struct binlog_link *link;
     struct change_stream changes;
     struct outbox_definition definition;
@@ -26,6 +29,7 @@ struct stream_mysql {
     bool by_gtid;
     bool waits; /* STREAM_NOTHING was returned, so the next call waits */
     bool ended;
+    int64_t now_ms;     /* os_wall_ms() when the last event came */
     bool has_event;     /* one has come since the last open */
     int64_t silence_ms; /* of the last open */
     enum binlog_refusal refusal;
@@ -69,6 +73,32 @@ static int64_t choose_silence_ms(struct stream_mysql *stream)
     return ms;
 }
 
+static void set_link(struct stream_mysql *stream, struct binlog_link *link)
+{
+    struct binlog_link *old;
+
+    pthread_mutex_lock(&stream->lock);
+    old = stream->link;
+    stream->link = link;
+    pthread_mutex_unlock(&stream->lock);
+    binlog_link_close(old);
+}
+
+static void close_stream(void *ctx)
+{
+    set_link(ctx, NULL);
+}
+
+static void interrupt_stream(void *ctx)
+{
+    struct stream_mysql *stream = ctx;
+
+    pthread_mutex_lock(&stream->lock);
+    if (stream->link)
+        binlog_link_shutdown(stream->link);
+    pthread_mutex_unlock(&stream->lock);
+}
+
 static enum rc open_stream(void *ctx, const struct stream_position *from, struct err *err)
 {
     struct stream_mysql *stream = ctx;
@@ -77,10 +107,10 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
                                .silence_ms = choose_silence_ms(stream),
                                .event_bytes_max = EVENT_BYTES_MAX,
                                .until_end = stream->options.until_end};
+    struct binlog_link *link = NULL;
     enum rc rc;
 
-    binlog_link_close(stream->link);
-    stream->link = NULL;
+    close_stream(stream);
     stream->refusal = BINLOG_REFUSAL_NONE;
     stream->by_gtid = from->by_gtid;
     stream->waits = stream->ended = false;
@@ -90,8 +120,10 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     if (rc == RC_OK)
         rc = begin_changes(stream, from, err);
     if (rc == RC_OK)
-        rc = position_mysql_open(&stream->link, stream->options.mysql, db_server_kind(stream->db),
-                                 from, &how, err);
+        rc = position_mysql_open(&link, stream->options.mysql, db_server_kind(stream->db), from,
+                                 &how, err);
+    if (rc == RC_OK)
+        set_link(stream, link);
     /* A position that is none needs an operator. */
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
@@ -112,6 +144,7 @@ static enum rc give_event(struct stream_mysql *stream, bool *nothing, struct err
     stream->refusal = binlog_link_refusal(stream->link);
     if (rc != RC_OK)
         return rc;
+    stream->now_ms = os_wall_ms();
     stream->has_event = true;
     stream->ended = *nothing = event == NULL;
     return event ? change_stream_give(&stream->changes, event, len, err) : RC_OK;
@@ -130,6 +163,10 @@ static enum rc make_row(struct stream_mysql *stream, const struct change *change
     if (rc == RC_OK)
         rc = outbox_columns_make_row(&stream->columns, change->values,
                                      stream->options.row_bytes_max, row, err);
+    /* The server's clock may be ahead of this machine's. */
+    row->read_ms = (int64_t)changes->event.time_s * 1000;
+    if (row->read_ms < stream->now_ms)
+        row->read_ms = stream->now_ms;
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
@@ -208,6 +245,7 @@ enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_o
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a stream");
     stream->options = *options;
+    pthread_mutex_init(&stream->lock, NULL);
     rc = db_open(&stream->db, options->mysql, err);
     if (rc == RC_OK)
         rc = change_stream_init(&stream->changes, options->schema, options->table, EVENT_BYTES_MAX,
@@ -223,8 +261,9 @@ void stream_mysql_free(struct stream_mysql *stream)
 {
     if (!stream)
         return;
-    binlog_link_close(stream->link);
+    close_stream(stream);
     db_close(stream->db);
+    pthread_mutex_destroy(&stream->lock);
     change_stream_done(&stream->changes);
     outbox_columns_done(&stream->columns);
     outbox_definition_done(&stream->definition);
@@ -233,7 +272,8 @@ void stream_mysql_free(struct stream_mysql *stream)
 
 struct stream_ops stream_mysql_ops(struct stream_mysql *stream)
 {
-    return (struct stream_ops){stream, open_stream, read_change, write_position};
+    return (struct stream_ops){stream,         open_stream,  read_change,
+                               write_position, close_stream, interrupt_stream};
 }
 
 bool stream_mysql_has_ended(const struct stream_mysql *stream)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of an outbox table as a stream from the binary log of its server: link, events, changes
  * and columns behind the ops of stream_ops.h. Needs REPLICATION SLAVE on the server and SELECT on
- * the table. One thread. */
+ * the table. One thread, but for the op interrupt. */
 #ifndef OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
 #define OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
 

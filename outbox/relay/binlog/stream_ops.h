@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Server ids that are not configured have this bit: above those that people give to their servers.
+ */
+#define STREAM_OWN_SERVER_IDS UINT32_C(0x80000000)
+
 /* Where reading may begin: always between two transactions, the first rows of the next one skipped.
  * A zeroed one is ready for use. */
 struct stream_position {
@@ -34,7 +38,7 @@ enum stream_kind {
 struct stream_change {
     enum stream_kind kind;
     uint64_t number; /* STREAM_ROW: of the row in its transaction, from 1 */
-    /* STREAM_ROW: without seq, epoch and read_ms; borrowed until the next call of next or open. */
+    /* STREAM_ROW: without seq and epoch; borrowed until the next call of next or open. */
     struct relay_row row;
 };
 
@@ -50,6 +54,13 @@ struct stream_ops {
      * that of the transaction, also before it was read again if the stream was opened inside of it.
      * The caller sets rows_done. */
     enum rc (*position)(void *ctx, struct stream_position *position, struct err *err);
+    /* Ends reading. Only open is called afterwards. NULL, as interrupt: the stream never waits. */
+    void (*close)(void *ctx);
+    /* Makes a next that waits now return RC_RETRY. Any thread. */
+    void (*interrupt)(void *ctx);
 };
+
+/* Copies a position and keeps the memory of `to`. Returns false when memory is exhausted. */
+bool stream_position_copy(struct stream_position *to, const struct stream_position *from);
 
 #endif

@@ -21,9 +21,6 @@
 #define BACKOFF_CAP_MS 5000
 #define FATAL_WAIT_MS 60000
 
-/* Above the ids that people give to their servers. */
-#define OWN_SERVER_IDS UINT32_C(0x80000000)
-
 static struct metric connected_metric = {
     .name = "tallybox_relay_wakeup_connected",
     .kind = METRIC_GAUGE,
@@ -51,7 +48,7 @@ enum rc stream_wakeup_open(struct stream_wakeup *wakeup, const struct settings *
     wakeup->on_state = on_state;
     wakeup->ctx = ctx;
     wakeup->server_id = settings->relay.server_id > 0 ? (uint32_t)settings->relay.server_id
-                                                      : OWN_SERVER_IDS | (uint32_t)hash;
+                                                      : STREAM_OWN_SERVER_IDS | (uint32_t)hash;
     wakeup->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     wakeup->rng = os_random_u64();
     wakeup->silence_ms = SILENCE_MS;

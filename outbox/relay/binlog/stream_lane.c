@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "outbox/relay/binlog/stream_lane.h"
+
+#include "common/os.h"
+
+#include <string.h>
+
+#define HEARTBEAT_MS 2000
+#define SILENCE_MS (3 * HEARTBEAT_MS)
+
+/* Those of Debezium's outbox and of our own; seq, headers and created_at may be missing. */
+static const char *const columns[OUTBOX_FIELDS] = {
+    [OUTBOX_SEQ] = "seq",
+    [OUTBOX_ID] = "id",
+    [OUTBOX_AGGREGATE_TYPE] = "aggregatetype",
+    [OUTBOX_AGGREGATE_ID] = "aggregateid",
+    [OUTBOX_TYPE] = "type",
+    [OUTBOX_PAYLOAD] = "payload",
+    [OUTBOX_HEADERS] = "headers",
+    [OUTBOX_CREATED_AT] = "created_at",
+};
+
+static void wake_step(void *ctx, bool reader)
+{
+    struct stream_lane *streams = ctx;
+
+    if (reader)
+        lane_wake(streams->lane, LANE_READER);
+    else
+        loop_wake(&streams->pumping);
+}
+
+static enum rc open_stream(struct stream_lane *streams, uint32_t server_id, struct err *err)
+{
+    const struct settings *settings = streams->lane->settings;
+    const struct stream_mysql_options options = {
+        .mysql = &settings->mysql,
+        .schema = settings->mysql.database,
+        .table = streams->lane->own->table,
+        .columns = columns,
+        .row_bytes_max = (uint64_t)settings->relay.row_bytes_max,
+        .server_id = server_id,
+        .heartbeat_ms = HEARTBEAT_MS,
+        .silence_ms = SILENCE_MS,
+    };
+
+    return stream_mysql_make(&streams->stream, &options, err);
+}
+
+static enum rc init_pump(struct stream_lane *streams, struct err *err)
+{
+    const struct stream_ops ops = stream_mysql_ops(streams->stream);
+    const struct relay_batch *batch = &streams->lane->batches[0];
+    enum rc rc = stream_pump_init(&streams->pump, &ops, batch->rows_max, batch->arena_size, err);
+
+    streams->pump.wake = wake_step;
+    streams->pump.wake_ctx = streams;
+    return rc;
+}
+
+enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
+                         uint32_t server_id, const struct diverter_ops *diverts, struct stop *stop,
+                         struct err *err)
+{
+    struct position_store positions;
+    enum rc rc;
+
+    memset(streams, 0, sizeof(*streams));
+    streams->lane = lane;
+    rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);
+    if (rc == RC_OK)
+        rc = position_store_mysql_open(&streams->positions, lane->own, instance, lane->settings,
+                                       err);
+    if (rc == RC_OK)
+        rc = open_stream(streams, server_id, err);
+    if (rc == RC_OK)
+        rc = init_pump(streams, err);
+    if (rc != RC_OK)
+        return rc;
+    positions = position_store_mysql_ops(&streams->positions);
+    stream_keeper_init(&streams->keeper, lane, &positions, diverts, os_random_u64());
+    return stream_reader_init(&streams->reader, lane, &streams->pump, &streams->keeper, &positions,
+                              os_random_u64(), err);
+}
+
+void stream_lane_close(struct stream_lane *streams)
+{
+    if (!streams->lane)
+        return;
+    stream_reader_done(&streams->reader);
+    stream_keeper_done(&streams->keeper);
+    stream_pump_done(&streams->pump);
+    stream_mysql_free(streams->stream);
+    position_store_mysql_close(&streams->positions);
+    loop_done(&streams->pumping);
+    streams->lane = NULL;
+}
+
+enum rc stream_lane_start(struct stream_lane *streams, struct err *err)
+{
+    return loop_start(&streams->pumping, err);
+}
+
+void stream_lane_join(struct stream_lane *streams)
+{
+    if (!streams->lane)
+        return;
+    stream_pump_stop(&streams->pump);
+    loop_join(&streams->pumping);
+}

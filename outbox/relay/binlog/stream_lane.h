@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What a lane with `source = binlog` has instead of the reader and the deleter of a table: its
+ * stream, the pump with its thread, and the engines for the steps LANE_READER and LANE_DELETER. The
+ * main thread. */
+#ifndef OUTBOX_RELAY_BINLOG_STREAM_LANE_H
+#define OUTBOX_RELAY_BINLOG_STREAM_LANE_H
+
+#include "common/config/settings.h"
+#include "common/err.h"
+#include "common/loop.h"
+#include "outbox/relay/binlog/position_store_mysql.h"
+#include "outbox/relay/binlog/stream_keeper.h"
+#include "outbox/relay/binlog/stream_mysql.h"
+#include "outbox/relay/binlog/stream_pump.h"
+#include "outbox/relay/binlog/stream_reader.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/relay_ops.h"
+
+#include <stdint.h>
+
+struct stream_lane {
+    struct lane *lane; /* NULL: not open */
+    struct stream_mysql *stream;
+    struct position_store_mysql positions;
+    struct stream_pump pump;
+    struct stream_keeper keeper;
+    struct stream_reader reader;
+    struct loop pumping;
+};
+
+/* Opens all of it without a thread or a connection. lane has been initialised; everything is
+ * borrowed until stream_lane_close(), but diverts is copied. server_id: of its stream. After a
+ * failure stream_lane_close() is called as well. */
+enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
+                         uint32_t server_id, const struct diverter_ops *diverts, struct stop *stop,
+                         struct err *err);
+
+/* Accepts a zeroed one. */
+void stream_lane_close(struct stream_lane *streams);
+
+/* Starts the pump's thread. */
+enum rc stream_lane_start(struct stream_lane *streams, struct err *err);
+
+/* Ends the pump's thread, also while it waits for the server. */
+void stream_lane_join(struct stream_lane *streams);
+
+#endif

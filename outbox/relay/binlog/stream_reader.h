@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* The reader of a stream lane, its first step instead of reader.h. It takes batches of committed
+ * rows from the pump, numbers the rows and passes them to the sender, and takes the rows that the
+ * other steps return. It never waits for a server.
+ *
+ * The number of a row (relay_row.seq) is its place in the stream since the lease began. After a
+ * failure the stream is read again from a position before the lowest row that was returned, and
+ * rows that are done or in the hands of another step are skipped (row_progress.h).
+ *
+ * A row that is `left` (diverted_keys.h) is read again when a full scan begins, which is soon: the
+ * position cannot pass the row. A full scan reads from the lowest row that is not done.
+ *
+ * Invariant R12: the position that the keeper saves is never behind a row that is not acknowledged
+ * or moved into the retry queue, and the position at which a lane begins is saved before its first
+ * row is sent (test_stream_lane). The reader's thread. */
+#ifndef OUTBOX_RELAY_BINLOG_STREAM_READER_H
+#define OUTBOX_RELAY_BINLOG_STREAM_READER_H
+
+#include "common/backoff.h"
+#include "common/err.h"
+#include "outbox/relay/binlog/position_store.h"
+#include "outbox/relay/binlog/row_progress.h"
+#include "outbox/relay/binlog/stream_keeper.h"
+#include "outbox/relay/binlog/stream_pump.h"
+#include "outbox/relay/lane.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stream_reader {
+    struct lane *lane;
+    struct stream_pump *pump;
+    struct stream_keeper *keeper;
+    struct position_store positions;
+    struct row_progress progress;
+    struct pump_batch batches[LANE_BATCHES]; /* of lane->batches, in their order */
+    size_t with_sender;                      /* batches that the sender has */
+    size_t with_others;                      /* rows that were passed on and did not return */
+
+    int64_t epoch;       /* of the lease under which it reads; 0: it does not read */
+    int64_t begun_epoch; /* of the lease whose first position was offered to the keeper */
+    bool reads;          /* the pump was told to read */
+    int64_t reread_from; /* lowest row to read again at once, or INT64_MAX */
+    bool has_left;       /* rows were left in this full scan */
+    int64_t left_ms;     /* when a row was left first */
+    uint64_t scan;       /* number of the full scan */
+
+    struct stream_position passed; /* behind the last batch that was passed on */
+    bool has_passed;               /* it is not marked yet */
+    int64_t mark_row;              /* last row and time at the last mark */
+    int64_t mark_ms;
+    struct backoff backoff;
+    int64_t retry_ms; /* after a failure: nothing is read before this time */
+    uint64_t rng;
+
+    int64_t current_ms; /* all rows that were committed before this time are done; 0: unknown */
+    int64_t end_row;    /* when the stream was at its end last: the last row read */
+    int64_t end_ms;     /* and the time; 0: it waits for no such row */
+    bool at_end;        /* and nothing was read since */
+};
+
+/* Initialises the reader and gives all batches of the lane to the pump. Borrows all parameters
+ * until stream_reader_done(), but copies positions; seed is 64 random bits. RC_FATAL: no memory,
+ * and nothing is owned. */
+enum rc stream_reader_init(struct stream_reader *reader, struct lane *lane,
+                           struct stream_pump *pump, struct stream_keeper *keeper,
+                           const struct position_store *positions, uint64_t seed, struct err *err);
+
+/* Accepts a zeroed reader. */
+void stream_reader_done(struct stream_reader *reader);
+
+/* Runs one step: passes the batches on that the pump has filled. Returns in how many ms the next
+ * step is due. It has the type of a loop_step. */
+int64_t stream_reader_step(void *reader, int64_t now_ms);
+
+#endif

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""Lanes with source = binlog: what they publish, from where they go on, and what they leave alone.
+Order is judged on the topic, by the first record of each id."""
+
+import datetime
+import json
+import os
+import pathlib
+import random
+import sys
+import threading
+import time
+import unittest
+import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import suite  # noqa: E402
+
+ACCOUNT = "tallybox_relay"
+REVOKE = f"REVOKE REPLICATION SLAVE, REPLICATION CLIENT ON *.* FROM '{ACCOUNT}'@'%'"
+PUBLISHED = 'tallybox_relay_published_total{lane="outbox"}'
+# A kill repeats what was published since the last position was saved: 10,000 rows or a second, and
+# what is in flight.
+REPEATS_MAX = 25000
+
+
+def event(kind, key, number, payload=None, **more):
+    return {"id": str(uuid.uuid4()), "aggregatetype": kind, "aggregateid": key, "type": "Happened",
+            "payload": payload or b"%d" % number, **more}
+
+
+class Lane(suite.Case):
+    """One binlog lane on the table outbox, which it leaves as it is."""
+
+    seconds = 120
+    settings = {"lane.outbox.source": "binlog", "relay.lease_ms": 2000,
+                "relay.send_timeout_ms": 1500, "relay.topic_partitions": 2,
+                "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.rescue_ms": 500}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stack.add_privileges("relay_wakeup", ACCOUNT)
+        # They are for the whole server, which has other tests.
+        cls.addClassCleanup(cls.stack.sql, REVOKE)
+
+    def setUp(self):
+        for table in "outbox", "retry_task", "relay_position":
+            self.stack.sql(f"DELETE FROM {table}")
+        self.kind = f"b{next(suite.run().numbers)}"
+        self.topic = f"event.{self.stack.name}.{self.kind}"
+
+    def published(self, relay):
+        return relay.metrics().get(PUBLISHED, 0)
+
+    def relay(self, **options):
+        """A relay that has a position and can be told of rows."""
+        relay = self.start("relay", **options)
+        suite.wait_for("a position", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_position") == 1)
+        return relay
+
+    def records(self):
+        return self.stack.records(self.topic)
+
+    def wait_records(self, count, seconds=60):
+        suite.wait_for(f"{count} records", lambda: len({one.headers["id"] for one in
+                                                        self.records()}) >= count, seconds)
+
+    def check_order(self, events):
+        """All events are there, and each key's numbers go up. Returns the number of repeats."""
+        first, repeats = {}, 0
+        for record in self.records():
+            if record.headers["id"] in first:
+                repeats += 1
+            first.setdefault(record.headers["id"], record)
+        missing = [one for one in events if one["id"] not in first]
+        self.assertEqual(len(missing), 0, f"lost: {missing[:3]}")
+        self.assertEqual(len(first), len(events))
+        numbers = {}
+        for record in first.values():
+            numbers.setdefault(record.key, []).append(int(record.value.split(b" ")[0]))
+        for key, found in numbers.items():
+            self.assertEqual(found, sorted(found), f"key {key}")
+        return repeats
+
+    def test_rows_are_published_and_stay(self):
+        relay = self.relay()
+        trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
+        events = [event(self.kind, f"key-{n % 5}", n, headers=trace) for n in range(300)]
+        self.stack.append(events[:100])
+        self.stack.append(events[100:])
+        self.wait_records(300)
+        self.assertEqual(self.check_order(events), 0)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 300)
+        self.assertTrue(relay.ready())
+        self.assertEqual(relay.metric("tallybox_outbox_rows"), 0)
+
+    def test_a_record_is_the_same_as_that_of_a_table_lane(self):
+        trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
+        hour_ago = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=1)
+        rows = [{"headers": trace}, {"headers": None}, {"payload": None},
+                {"created_at": f"{hour_ago:%F %T}.089"}, {"payload": os.urandom(3000)}]
+        events = [event(self.kind, "key", n, **row) for n, row in enumerate(rows)]
+        relay = self.relay()
+        self.stack.append(events)
+        self.wait_records(len(events))
+        relay.terminate()
+        relay = self.start("relay", sets={"lane.outbox.source": "table"})
+        self.stack.wait_drained()
+        relay.terminate()
+        found = [(one.key, one.value, one.timestamp, list(one.headers.items()))
+                 for one in self.records()]
+        self.assertEqual(len(found), 2 * len(events))
+        # The number in the header is that of the row in its table or in the stream.
+        for stream, table in zip(found[:len(events)], found[len(events):]):
+            self.assertEqual(stream[:3], table[:3])
+            self.assertEqual([one for one in stream[3] if one[0] != "seq"],
+                             [one for one in table[3] if one[0] != "seq"])
+
+    def test_it_goes_on_after_a_clean_stop_without_a_repeat(self):
+        events = []
+        for run in range(4):
+            relay = self.relay()
+            more = [event(self.kind, f"key-{n % 7}", 1000 * run + n) for n in range(500)]
+            self.stack.append(more)
+            events += more
+            self.wait_records(len(events))
+            relay.terminate()
+            # While no relay runs.
+            more = [event(self.kind, f"key-{n % 7}", 1000 * run + 500 + n) for n in range(50)]
+            self.stack.append(more)
+            events += more
+        self.relay()
+        self.wait_records(len(events))
+        self.assertEqual(self.check_order(events), 0)
+
+    def write(self, events, stop):
+        """Transactions of several sizes, on three connections, each with keys of its own."""
+        def run(number):
+            source = random.Random(number)
+            connection = suite.connect(self.stack.name, autocommit=False)
+            count = 0
+            while not stop.is_set():
+                rows = [event(self.kind, f"{number}-{source.randrange(9)}", count + n)
+                        for n in range(source.choice((1, 1, 3, 200)))]
+                count += len(rows)
+                self.stack.append(rows, connection=connection)
+                if source.randrange(10) == 0:
+                    connection.rollback()
+                else:
+                    connection.commit()
+                    events.extend(rows)
+            connection.close()
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def test_nothing_is_lost_or_reordered_while_relays_are_killed(self):
+        self.relay().terminate()
+        events, stop = [], threading.Event()
+        threads = self.write(events, stop)
+        try:
+            for _ in range(6):
+                relay = self.start("relay", ready=False)
+                time.sleep(random.uniform(1, 4))
+                relay.kill()
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.start("relay")
+        self.wait_records(len(events))
+        self.assertLessEqual(self.check_order(events), 6 * REPEATS_MAX)
+
+    def test_two_relays_take_over_from_each_other(self):
+        first = self.relay()
+        second = self.start("relay", ready=False)
+        events, stop = [], threading.Event()
+        threads = self.write(events, stop)
+        try:
+            for _ in range(2):
+                time.sleep(2)
+                first.kill()
+                suite.wait_for("the other one to publish", lambda: self.published(second) > 0)
+                first, second = second, self.start("relay", ready=False)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.wait_records(len(events))
+        self.check_order(events)
+
+    def test_a_lost_stream_is_opened_again(self):
+        relay = self.relay()
+        events = []
+        for run in range(3):
+            more = [event(self.kind, "key", 100 * run + n) for n in range(100)]
+            self.stack.append(more)
+            events += more
+            self.wait_records(len(events))
+            threads = self.stack.sql("SELECT id FROM information_schema.processlist WHERE command "
+                                     "LIKE 'Binlog Dump%%' AND user = %s", [ACCOUNT])
+            self.assertEqual(len(threads), 1)
+            self.stack.sql(f"KILL {threads[0][0]}")
+        self.stack.append([event(self.kind, "key", 1000)])
+        self.wait_records(301)
+        self.assertTrue(relay.ready())
+
+    def test_a_table_with_rows_and_without_a_position_is_refused(self):
+        self.stack.append([event(self.kind, "key", 0)])
+        relay = self.start("relay", ready=False)
+        suite.wait_for("it to say why it is not ready",
+                       lambda: "may not be published yet" in relay.why_not_ready())
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
+
+    def tasks(self):
+        return [one[0] for one in self.stack.sql(
+            "SELECT idempotency_key FROM retry_task ORDER BY id")]
+
+    def test_a_refused_row_delays_only_its_key(self):
+        sets = {"kafka.producer.message.max.bytes": 20000, "relay.row_bytes_max": 100000}
+        relay = self.relay(sets=sets)
+        bad = [event(self.kind, "bad", n, b"%d " % n + os.urandom(30000) if n == 1 else None)
+               for n in range(3)]
+        good = [event(self.kind, f"good-{n % 5}", n) for n in range(200)]
+        self.stack.append(good[:100] + bad + good[100:])
+        self.wait_records(201)
+        suite.wait_for("two tasks", lambda: self.tasks() == [bad[1]["id"], bad[2]["id"]])
+
+        # The next holder of the lane knows the key before it sends anything, and repeats no task.
+        relay.kill()
+        bad.append(event(self.kind, "bad", 3))
+        self.stack.append(bad[3:])
+        relay = self.relay(sets=sets)
+        suite.wait_for("three tasks", lambda: self.tasks() == [one["id"] for one in bad[1:]])
+
+        self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy) VALUES ('outbox', "
+                       "'publish', %s)",
+                       [json.dumps({"stop": [], "wait": "fixed 1s", "attempts": 0})])
+        self.start("retry", sets={"relay.row_bytes_max": 100000})
+        suite.wait_for("the retry queue to be empty", lambda: not self.tasks())
+        suite.wait_for("no diverted key",
+                       lambda: relay.metric("tallybox_relay_diverted_keys") == 0, 20)
+        bad.append(event(self.kind, "bad", 4))
+        self.stack.append(bad[4:])
+        self.wait_records(205)
+        self.assertEqual(self.tasks(), [])
+        self.check_order(good + bad)
+
+
+if __name__ == "__main__":
+    unittest.main()
