@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/diverter_mysql.h"
 
+#include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "common/utc.h"
@@ -144,13 +145,9 @@ static void put_idempotency_key(struct diverter_mysql *diverter, int64_t seq, st
     put_sql(diverter, again ? "/', UUID())" : "')");
 }
 
-static enum rc insert_task(struct diverter_mysql *diverter, const struct relay_move *move,
-                           struct bytes id, struct bytes options, bool again, struct err *err)
+/* The columns before the idempotency key. */
+static void put_task_begin(struct diverter_mysql *diverter, const struct relay_move *move)
 {
-    char reason[MOVE_REASON_SIZE];
-
-    snprintf(reason, sizeof(reason), "%s", move->reason);
-    utf8_clean(reason);
     buf_reset(&diverter->sql);
     put_sql(diverter, "INSERT INTO retry_task (task_group, scene, handler, ordering_key, "
                       "idempotency_key, options, params, origin, reason_class, reason) SELECT ");
@@ -158,14 +155,49 @@ static enum rc insert_task(struct diverter_mysql *diverter, const struct relay_m
     put_sql(diverter, ", '" SCENE "', '" HANDLER "', ");
     put_text(diverter, move->ordering_key);
     put_sql(diverter, ", ");
-    put_idempotency_key(diverter, move->seq, id, again);
+}
+
+/* The options, which are the last ones that were made. */
+static void put_options(struct diverter_mysql *diverter)
+{
     put_sql(diverter, ", ");
-    db_put_text(diverter->db, &diverter->sql, options.data, options.len);
-    put_sql(diverter,
-            diverter->payload_converted ? ", CONVERT(payload USING utf8mb4), " : ", payload, ");
-    put_sql(diverter, "'" ORIGIN "', ");
+    db_put_text(diverter->db, &diverter->sql, diverter->options.data, diverter->options.len);
+    put_sql(diverter, ", ");
+}
+
+/* The columns behind params. */
+static void put_task_end(struct diverter_mysql *diverter, const struct relay_move *move)
+{
+    char reason[MOVE_REASON_SIZE];
+
+    snprintf(reason, sizeof(reason), "%s", move->reason);
+    utf8_clean(reason);
+    put_sql(diverter, ", '" ORIGIN "', ");
     put_sql(diverter, reason[0] ? "'refused', " : "'', ");
     put_text(diverter, reason);
+}
+
+static enum rc make_options(struct diverter_mysql *diverter, const struct relay_row *row,
+                            const char *topic, struct err *err)
+{
+    enum rc rc;
+
+    buf_reset(&diverter->options);
+    rc = row_record_put_options(&diverter->options, row, topic, diverter->table, diverter->source,
+                                err);
+    if (rc == RC_OK && diverter->options.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
+    return rc;
+}
+
+static enum rc insert_task(struct diverter_mysql *diverter, const struct relay_move *move,
+                           struct bytes id, bool again, struct err *err)
+{
+    put_task_begin(diverter, move);
+    put_idempotency_key(diverter, move->seq, id, again);
+    put_options(diverter);
+    put_sql(diverter, diverter->payload_converted ? "CONVERT(payload USING utf8mb4)" : "payload");
+    put_task_end(diverter, move);
     put_sql(diverter, " FROM ");
     db_put_name(&diverter->sql, diverter->table);
     buf_print(&diverter->sql, " WHERE seq = %" PRId64, move->seq);
@@ -193,22 +225,16 @@ static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
     char uuid[ID_TEXT_SIZE];
     struct bytes id = relay_row_id(&known, uuid);
     struct err own = {0};
-    struct bytes options;
     enum rc rc;
 
     if (!move)
         return RC_OK;
-    buf_reset(&diverter->options);
-    rc = row_record_put_options(&diverter->options, &known, move->topic, diverter->table,
-                                diverter->source, err);
-    if (rc == RC_OK && diverter->options.failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
+    rc = make_options(diverter, &known, move->topic, err);
     if (rc != RC_OK)
         return rc;
-    options = (struct bytes){diverter->options.data, diverter->options.len};
-    rc = insert_task(diverter, move, id, options, false, &own);
+    rc = insert_task(diverter, move, id, false, &own);
     if (rc == RC_REJECT && own.code == DB_DUPLICATE)
-        return insert_task(diverter, move, id, options, true, err);
+        return insert_task(diverter, move, id, true, err);
     if (rc != RC_OK && err)
         *err = own;
     return rc;
@@ -249,6 +275,155 @@ static enum rc move_rows(struct diverter_mysql *diverter, const struct relay_mov
     return run_sql(diverter, err);
 }
 
+/* What the idempotency key of a task is made of, in the order in which they are tried. The row's
+ * place in the stream is in none of them, because it is different when the row is read again. */
+enum key_form { KEY_ID, KEY_HASH, KEY_UUID };
+
+static uint64_t hash_value(uint64_t hash, struct bytes bytes)
+{
+    const uint64_t len = bytes.data ? bytes.len : UINT64_MAX;
+
+    hash = hash_fnv1a(hash, &len, sizeof(len));
+    return bytes.len > 0 ? hash_fnv1a(hash, bytes.data, bytes.len) : hash;
+}
+
+static void put_copy_key(struct diverter_mysql *diverter, const struct relay_move *move,
+                         struct bytes id, enum key_form form)
+{
+    const struct bytes key = {move->ordering_key, strlen(move->ordering_key)};
+    uint64_t hash = hash_value(hash_value(HASH_START, key), move->row->id);
+    char text[ID_BYTES_MAX];
+
+    switch (form) {
+    case KEY_ID:
+        db_put_text(diverter->db, &diverter->sql, id.data, id.len);
+        break;
+    case KEY_HASH:
+        snprintf(text, sizeof(text), "%s/hash:%016" PRIx64, diverter->table,
+                 hash_value(hash, move->row->payload));
+        put_text(diverter, text);
+        break;
+    case KEY_UUID:
+        put_sql(diverter, "CONCAT(");
+        put_text(diverter, diverter->table);
+        put_sql(diverter, ", '/', UUID())");
+        break;
+    }
+}
+
+static enum rc insert_copy(struct diverter_mysql *diverter, const struct relay_move *move,
+                           struct bytes id, enum key_form form, struct err *err)
+{
+    const struct bytes payload = move->row->payload;
+
+    put_task_begin(diverter, move);
+    put_copy_key(diverter, move, id, form);
+    put_options(diverter);
+    db_put_bytes(diverter->db, &diverter->sql, payload.data, payload.len);
+    put_task_end(diverter, move);
+    return run_sql(diverter, err);
+}
+
+static enum rc take_same(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *same = ctx;
+
+    (void)err;
+    *same = db_column_i64(row, 0) == 1;
+    return RC_OK;
+}
+
+/* Sets *same: whether the active task with this idempotency key has the same event. The keys are
+ * compared as bytes, because blanks at their end do not differ in the column's collation. */
+static enum rc compare_task(struct diverter_mysql *diverter, const struct relay_move *move,
+                            struct bytes id, enum key_form form, bool *same, struct err *err)
+{
+    const struct bytes payload = move->row->payload;
+
+    *same = false;
+    buf_reset(&diverter->sql);
+    put_sql(diverter, "SELECT CAST(ordering_key AS BINARY) <=> ");
+    db_put_bytes(diverter->db, &diverter->sql, move->ordering_key, strlen(move->ordering_key));
+    put_sql(diverter, " AND params <=> ");
+    db_put_bytes(diverter->db, &diverter->sql, payload.data, payload.len);
+    put_sql(diverter, " FROM retry_task FORCE INDEX (uq_retry_task_active) WHERE active_hash = "
+                      "UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ");
+    put_text(diverter, diverter->table);
+    put_sql(diverter, ", 0x00, '" SCENE "', 0x00, 0x01, ");
+    put_copy_key(diverter, move, id, form);
+    put_sql(diverter, "), 256))");
+    return db_query_buf(diverter->db, &diverter->sql, take_same, same, err);
+}
+
+/* A move is repeated when the answer to its COMMIT was lost, and when the next relay reads the
+ * stream again from the position that was saved. The task of the first move then has the same
+ * idempotency key, ordering key and bytes, and the row is skipped. A row without an id cannot be
+ * recognised: it gets one more task, because the other one may be of another event. */
+static enum rc move_copy(struct diverter_mysql *diverter, const struct relay_move *move,
+                         int64_t now_ms, struct err *err)
+{
+    struct relay_row row = *move->row;
+    char uuid[ID_TEXT_SIZE];
+    struct bytes id = relay_row_id(&row, uuid);
+    int form = is_valid_key(id) ? KEY_ID : id.len > 0 ? KEY_HASH : KEY_UUID;
+    bool same = false;
+    enum rc rc;
+
+    row.read_ms = now_ms;
+    rc = make_options(diverter, &row, move->topic, err);
+    for (; rc == RC_OK && !same; form++) {
+        struct err own = {0};
+
+        rc = insert_copy(diverter, move, id, (enum key_form)form, &own);
+        if (rc == RC_OK)
+            return rc;
+        if (rc != RC_REJECT || own.code != DB_DUPLICATE || form == KEY_UUID) {
+            if (err)
+                *err = own;
+            return rc;
+        }
+        rc = compare_task(diverter, move, id, (enum key_form)form, &same, err);
+    }
+    return rc;
+}
+
+/* A task without the row's payload would lose it, so the lane waits until an operator has acted. */
+static enum rc check_copy(const struct diverter_mysql *diverter, const struct relay_move *move,
+                          struct err *err)
+{
+    struct err why = {0};
+
+    if (!move->row->oversize)
+        return RC_OK;
+    if (relay_check_size(move->row->size, diverter->row_bytes_max, &why) != RC_OK)
+        return err_fail(err, RC_FATAL, 0,
+                        "row %" PRId64 " with the key %.100s was read without its payload: %s; "
+                        "raise relay.row_bytes_max",
+                        move->seq, move->ordering_key, why.text);
+    relay_row_check(move->row, diverter->row_bytes_max, &why);
+    return err_fail(err, RC_FATAL, 0,
+                    "row %" PRId64 " with the key %.100s was read without its payload: %s",
+                    move->seq, move->ordering_key, why.text);
+}
+
+/* Moves rows of a stream lane. Neither reads the table nor deletes from it: it may have these rows
+ * or not. */
+static enum rc move_copies(struct diverter_mysql *diverter, const struct relay_move *moves,
+                           size_t count, struct err *err)
+{
+    int64_t now_ms = 0;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        rc = check_copy(diverter, &moves[i], err);
+    if (rc == RC_OK)
+        rc = db_number(diverter->db, "SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS SIGNED)",
+                       &now_ms, NULL, err);
+    for (size_t i = 0; i < count && rc == RC_OK; i++)
+        rc = move_copy(diverter, &moves[i], now_ms, err);
+    return rc;
+}
+
 /* Locks the lease row until the COMMIT, so that no other instance takes the lane before it. Called
  * last, so that the lease can be renewed during the preceding statements. */
 static enum rc lock_lease(struct diverter_mysql *diverter, int64_t epoch, bool *fenced,
@@ -281,7 +456,8 @@ static enum rc make_tasks(struct diverter_mysql *diverter, const struct relay_mo
         rc = db_begin(diverter->db, err);
     if (rc != RC_OK)
         return rc;
-    rc = move_rows(diverter, moves, count, err);
+    rc = count > 0 && moves[0].row ? move_copies(diverter, moves, count, err)
+                                   : move_rows(diverter, moves, count, err);
     if (rc == RC_OK)
         rc = lock_lease(diverter, epoch, fenced, err);
     if (rc == RC_OK && !*fenced)
@@ -432,6 +608,7 @@ void diverter_mysql_open(struct diverter_mysql *diverter, const struct lane_sett
     diverter->owner = deleter->owner;
     diverter->source = settings->relay.ce_source;
     diverter->lease_ms = settings->relay.lease_ms;
+    diverter->row_bytes_max = settings->relay.row_bytes_max;
 }
 
 void diverter_mysql_close(struct diverter_mysql *diverter)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that moves rows of one lane's outbox table into retry_task and reads which keys have
- * tasks there. It uses the deleter's connection, because both run in the deleter's thread. Requires
- * SELECT and DELETE on the table, SELECT and INSERT on retry_task. */
+ * tasks there. The tasks of a stream lane are made of the bytes that come with the moves, and the
+ * table is not used. It uses the deleter's connection, because both run in the deleter's thread.
+ * Requires SELECT and DELETE on the table, SELECT and INSERT on retry_task. */
 #ifndef OUTBOX_RELAY_DIVERTER_MYSQL_H
 #define OUTBOX_RELAY_DIVERTER_MYSQL_H
 
@@ -21,6 +22,7 @@ struct diverter_mysql {
     const char *owner;
     const char *source; /* relay.ce_source */
     int64_t lease_ms;
+    int64_t row_bytes_max; /* relay.row_bytes_max */
     struct buf sql;
     struct buf options; /* the options of the task that is being inserted */
     /* the session that was set up for moves; the fields below were read in it */

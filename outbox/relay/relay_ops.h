@@ -125,7 +125,9 @@ struct diverter_ops {
     /* Moves these rows from the table into the retry queue as tasks, in their order, in one
      * transaction that commits only if this instance holds the lane's lease with this epoch;
      * otherwise moves nothing and sets fenced. Skips a row that is not in the table any more, so
-     * repeating the call is harmless. */
+     * repeating the call is harmless. If the moves have copies of their rows, all of them have:
+     * the tasks are made of these bytes, the table is not used, and a row is skipped if it has an
+     * active task already. RC_FATAL: among others, a copy is oversize, so it has no payload. */
     enum rc (*move_rows)(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
                          bool *fenced, struct err *err);
     /* Passes every key that has tasks of this lane in the retry queue to on_key, each once, at most
