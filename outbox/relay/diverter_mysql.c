@@ -212,6 +212,7 @@ static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
     const struct relay_move *move = move_of(batch, db_column_i64(row, COLUMN_SEQ));
     const struct relay_row known = {
         .seq = db_column_i64(row, COLUMN_SEQ),
+        .table_seq = db_column_i64(row, COLUMN_SEQ),
         .created_ms =
             utc_parse_ms(row->columns[COLUMN_CREATED_AT], row->lengths[COLUMN_CREATED_AT]),
         .read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]),

@@ -40,7 +40,8 @@ struct bytes {
 #define ROW_EXTRA_BYTES_MAX (4 * 4 * (ROW_TEXT_BYTES_MAX + 1) + ROW_HEADERS_BYTES_MAX)
 
 struct relay_row {
-    int64_t seq;
+    int64_t seq;        /* in its lane: the table's, or the number in a stream */
+    int64_t table_seq;  /* of the table's column seq, for the header; 0: there is none */
     int64_t created_ms; /* since 1970, or ROW_CREATED_UNKNOWN */
     int64_t read_ms;    /* the database's clock when the row was read, since 1970 */
     int64_t epoch;      /* of the lane's lease, read in the same snapshot as the row */

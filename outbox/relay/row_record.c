@@ -220,7 +220,6 @@ enum rc row_record_headers(const struct relay_row *row, int64_t timestamp_ms, co
     const struct header_sink sink = {on_header, ctx};
     char digits[SEQ_DIGITS_MAX];
     char uuid[ID_TEXT_SIZE];
-    struct bytes seq = format_seq(row->seq, digits);
     struct bytes id = relay_row_id(row, uuid);
     json_t *object;
     enum rc rc = parse_headers(&object, row->headers, err);
@@ -230,7 +229,8 @@ enum rc row_record_headers(const struct relay_row *row, int64_t timestamp_ms, co
     emit_bytes(&sink, "id", id);
     if (source[0])
         emit_cloud_events(&sink, row, id, source, object);
-    emit_bytes(&sink, "seq", seq);
+    if (row->table_seq > 0)
+        emit_bytes(&sink, "seq", format_seq(row->table_seq, digits));
     emit_header(&sink, "lane", lane, strlen(lane));
     emit_original_timestamp(&sink, row, timestamp_ms, object);
     if (object)

@@ -201,7 +201,7 @@ static void make_row(struct relay_row *out, const struct db_row *row, uint64_t r
     bool fits;
 
     memset(out, 0, sizeof(*out));
-    out->seq = db_column_i64(row, COLUMN_SEQ);
+    out->seq = out->table_seq = db_column_i64(row, COLUMN_SEQ);
     out->epoch = db_column_i64(row, COLUMN_EPOCH);
     out->id_padded = id_padded;
     fits = take_text(&out->id, row, COLUMN_ID);

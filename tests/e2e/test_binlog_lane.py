@@ -112,11 +112,7 @@ class Lane(suite.Case):
         found = [(one.key, one.value, one.timestamp, list(one.headers.items()))
                  for one in self.records()]
         self.assertEqual(len(found), 2 * len(events))
-        # The number in the header is that of the row in its table or in the stream.
-        for stream, table in zip(found[:len(events)], found[len(events):]):
-            self.assertEqual(stream[:3], table[:3])
-            self.assertEqual([one for one in stream[3] if one[0] != "seq"],
-                             [one for one in table[3] if one[0] != "seq"])
+        self.assertEqual(found[:len(events)], found[len(events):])
 
     def test_it_goes_on_after_a_clean_stop_without_a_repeat(self):
         events = []
@@ -230,12 +226,14 @@ class Lane(suite.Case):
         self.wait_records(201)
         suite.wait_for("two tasks", lambda: self.tasks() == [bad[1]["id"], bad[2]["id"]])
 
-        # The next holder of the lane knows the key before it sends anything, and repeats no task.
+        # The next holder of the lane knows the key before it sends anything, and repeats no task. The
+        # first row of the key, which was published, may come again and becomes a task then.
         relay.kill()
         bad.append(event(self.kind, "bad", 3))
         self.stack.append(bad[3:])
         relay = self.relay(sets=sets)
-        suite.wait_for("three tasks", lambda: self.tasks() == [one["id"] for one in bad[1:]])
+        suite.wait_for("three tasks", lambda: [one for one in self.tasks() if one != bad[0]["id"]]
+                       == [one["id"] for one in bad[1:]])
 
         self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy) VALUES ('outbox', "
                        "'publish', %s)",

@@ -87,6 +87,7 @@ static void send_row(struct fixture *fixture, int64_t seq)
 {
     struct relay_row row = {
         .seq = seq,
+        .table_seq = seq,
         .id = bytes_of("01890000-0000-7000-8000-000000000001"),
         .aggregate_type = bytes_of("vote"),
         .aggregate_id = bytes_of("1"),

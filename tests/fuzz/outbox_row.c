@@ -138,7 +138,7 @@ static void check_headers(const rd_kafka_headers_t *headers, bool cloud_events)
 static enum rc relay_reads(struct bytes column, const char *source)
 {
     const struct relay_row row = {
-        .seq = INT64_MAX,
+        .table_seq = INT64_MAX,
         .created_ms = 0,
         .id = {"i", 1},
         .type = {NULL, 0},

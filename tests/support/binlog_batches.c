@@ -66,7 +66,7 @@ static json_t *rows_json(const struct relay_batch *batch, bool quiet)
         return json_integer((json_int_t)batch->count);
     }
     for (size_t i = 0; i < batch->count; i++)
-        json_array_append_new(rows, json_pack("[I, I]", (json_int_t)batch->rows[i].seq,
+        json_array_append_new(rows, json_pack("[I, I]", (json_int_t)batch->rows[i].table_seq,
                                               (json_int_t)batch->rows[i].payload.len));
     return rows;
 }

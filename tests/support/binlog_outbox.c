@@ -53,7 +53,7 @@ static void print_row(const struct relay_row *row)
                                    row->type, row->payload,        row->headers};
     struct buf out = {0};
 
-    buf_print(&out, "[%" PRId64 ", ", row->seq);
+    buf_print(&out, "[%" PRId64 ", ", row->table_seq);
     if (row->created_ms == ROW_CREATED_UNKNOWN)
         buf_text_put(&out, "null");
     else

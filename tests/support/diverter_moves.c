@@ -60,7 +60,7 @@ static struct bytes bytes_of_text(const json_t *object, const char *name)
 
 static void read_move(struct relay_move *move, struct relay_row *row, const json_t *from)
 {
-    row->seq = number_of(from, "seq");
+    row->seq = row->table_seq = number_of(from, "seq");
     row->created_ms =
         json_object_get(from, "createdMs") ? number_of(from, "createdMs") : ROW_CREATED_UNKNOWN;
     row->id = bytes_of(from, "id");

@@ -86,7 +86,7 @@ static void on_header(void *ctx, const char *name, struct bytes value)
 
 static struct found original_of(int64_t created_ms, int64_t timestamp_ms, const char *headers)
 {
-    const struct relay_row row = {.seq = 1,
+    const struct relay_row row = {.table_seq = 1,
                                   .created_ms = created_ms,
                                   .id = text_of("e"),
                                   .headers = headers ? text_of(headers) : (struct bytes){0}};
@@ -120,7 +120,7 @@ static void an_application_that_gives_the_header_itself_is_believed(void **state
 static struct relay_row row_of(void)
 {
     return (struct relay_row){
-        .seq = 42,
+        .table_seq = 42,
         .created_ms = NOW_MS,
         .id = text_of("e-1"),
         .aggregate_id = text_of("4711"),
@@ -318,7 +318,7 @@ static void the_headers_of_the_relay_itself_are_bounded(void **state)
     memset(longest, 'x', sizeof(longest));
     memset(source, 'x', sizeof(source) - 1);
     memset(lane, 'x', sizeof(lane) - 1);
-    row.seq = INT64_MAX;
+    row.table_seq = INT64_MAX;
     row.id = row.type = (struct bytes){longest, sizeof(longest)};
     assert_int_equal(relay_row_check(&row, INT64_MAX, NULL), RC_OK);
     assert_int_equal(row_record_headers(&row, NOW_MS - 1, lane, source, add_size, &size, NULL),

@@ -492,7 +492,7 @@ enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct bin
     enum rc rc;
 
     memset(row, 0, sizeof(*row));
-    rc = take_seq(columns, values, &row->seq, err);
+    rc = take_seq(columns, values, &row->table_seq, err);
     for (size_t i = 0; i < OUTBOX_FIELDS && rc == RC_OK; i++)
         if (fields[i])
             rc = take_bytes(columns, (enum outbox_field)i, values, fields[i], err);

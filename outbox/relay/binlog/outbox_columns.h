@@ -85,9 +85,9 @@ enum rc outbox_columns_resolve(struct outbox_columns *columns,
                                const struct binlog_column *log_columns,
                                const char *const names[OUTBOX_FIELDS], struct err *err);
 
-/* Makes a row, whose bytes are borrowed from values or from columns until the next call. Its epoch
- * and read_ms are the caller's; seq is 0 without such a column. RC_FATAL: a value is missing or
- * damaged, or there is no memory. */
+/* Makes a row, whose bytes are borrowed from values or from columns until the next call. Its epoch,
+ * read_ms and seq are the caller's; table_seq is 0 without such a column. RC_FATAL: a value is
+ * missing or damaged, or there is no memory. */
 enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct binlog_value *values,
                                 uint64_t row_bytes_max, struct relay_row *row, struct err *err);
 
