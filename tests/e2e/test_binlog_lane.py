@@ -249,5 +249,65 @@ class Lane(suite.Case):
         self.check_order(good + bad)
 
 
+class DebeziumTables(suite.Case):
+    """The table of Debezium's documentation is a lane as it is, and so are its usual variants."""
+
+    seconds = 30
+    COLUMNS = "aggregatetype VARCHAR(255) NOT NULL, aggregateid VARCHAR(255) NOT NULL, " \
+              "type VARCHAR(255) NOT NULL, payload JSON NULL"
+    VARIANTS = {
+        "stock": f"id CHAR(36) NOT NULL PRIMARY KEY, {COLUMNS}",
+        "binary_id": f"id BINARY(16) NOT NULL PRIMARY KEY, {COLUMNS}",
+        "more": "note VARCHAR(20) NULL, type ENUM('Placed', 'Paid') NOT NULL, payload MEDIUMBLOB, "
+                "aggregateid VARCHAR(255) CHARACTER SET latin1 NOT NULL, created BIGINT NULL, "
+                "aggregatetype ENUM('order', 'more') NOT NULL, id CHAR(36) NOT NULL PRIMARY KEY",
+    }
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name, columns in cls.VARIANTS.items():
+            cls.stack.sql(f"CREATE TABLE {name} ({columns})")
+            cls.stack.sql(f"GRANT SELECT ON {name} TO '{ACCOUNT}'@'%'")
+        cls.stack.add_privileges("relay_wakeup", ACCOUNT)
+        cls.addClassCleanup(cls.stack.sql, REVOKE)
+        cls.relay = cls.stack.role("relay", sets={
+            "relay.lanes": ",".join(cls.VARIANTS),
+            **{f"lane.{name}.source": "binlog" for name in cls.VARIANTS}})
+        suite.wait_for("the positions", lambda: cls.stack.number(
+            "SELECT COUNT(*) FROM relay_position") == len(cls.VARIANTS))
+
+    def check(self, table, kind, number, key="o-1"):
+        """The payload is what a SELECT returns."""
+        topic = f"event.{self.stack.name}.{kind}"
+        suite.wait_for("the record", lambda: len(self.stack.records(topic)) == 1)
+        record, = self.stack.records(topic)
+        payload, = self.stack.row(f"SELECT CAST(payload AS CHAR) FROM {table}")
+        self.assertEqual(record.value.decode(), payload)
+        self.assertEqual(record.key.decode(), key)
+        self.assertEqual(record.headers["id"], number)
+        self.assertEqual(record.headers["lane"], table)
+        self.assertNotIn("seq", record.headers)
+        self.assertTrue(self.relay.ready(), self.relay.why_not_ready())
+
+    def test_the_stock_table(self):
+        number = str(uuid.uuid4())
+        self.stack.sql("INSERT INTO stock VALUES (%s, 'stock', 'o-1', 'Placed', "
+                       "'{\"total\": 3, \"a\": [1.5, null]}')", [number])
+        self.check("stock", "stock", number)
+
+    def test_an_id_of_16_bytes_also_with_zeros_at_its_end(self):
+        number = uuid.UUID(bytes=os.urandom(14) + b"\0\0")
+        self.stack.sql("INSERT INTO binary_id VALUES (%s, 'binary', 'o-1', 'Placed', '{}')",
+                       [number.bytes])
+        self.check("binary_id", "binary", str(number))
+
+    def test_other_orders_and_types_of_columns(self):
+        number = str(uuid.uuid4())
+        self.stack.sql("INSERT INTO more (type, payload, aggregateid, aggregatetype, id) VALUES "
+                       "('Paid', 'text', 'schön', 'more', %s)", [number])
+        self.check("more", "more", number, "schön")
+
+
 if __name__ == "__main__":
     unittest.main()

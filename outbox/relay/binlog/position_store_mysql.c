@@ -256,7 +256,8 @@ static enum rc read_identity(struct position_store_mysql *store, char server[POS
     return db_query_buf(reader->db, &reader->sql, take_identity, server, err);
 }
 
-/* A locking read waits for uncommitted rows, and finds the latest committed ones. */
+/* A locking read waits for uncommitted rows, and finds the latest committed ones, whatever index it
+ * uses: a table may have no column seq. */
 static enum rc check_table_is_empty(struct position_store_mysql *store, struct err *err)
 {
     struct position_session *reader = &store->reader;
@@ -267,7 +268,7 @@ static enum rc check_table_is_empty(struct position_store_mysql *store, struct e
     buf_reset(&reader->sql);
     put_sql(reader, "SELECT 1 FROM ");
     db_put_name(&reader->sql, store->table);
-    put_sql(reader, " ORDER BY seq LIMIT 1 LOCK IN SHARE MODE");
+    put_sql(reader, " LIMIT 1 LOCK IN SHARE MODE");
     if (reader->sql.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for a statement");
     rc = db_number(reader->db, buf_text(&reader->sql), &one, &found, err);
