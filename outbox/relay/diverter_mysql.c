@@ -312,15 +312,26 @@ static void put_copy_key(struct diverter_mysql *diverter, const struct relay_mov
     }
 }
 
+/* The payload that was left out is copied from the table. */
+static void put_payload(struct diverter_mysql *diverter, const struct relay_row *row)
+{
+    if (!row->cut) {
+        db_put_bytes(diverter->db, &diverter->sql, row->payload.data, row->payload.len);
+        return;
+    }
+    put_sql(diverter, diverter->payload_converted ? "(SELECT CONVERT(payload USING utf8mb4) FROM "
+                                                  : "(SELECT payload FROM ");
+    db_put_name(&diverter->sql, diverter->table);
+    buf_print(&diverter->sql, " WHERE seq = %" PRId64 ")", row->table_seq);
+}
+
 static enum rc insert_copy(struct diverter_mysql *diverter, const struct relay_move *move,
                            struct bytes id, enum key_form form, struct err *err)
 {
-    const struct bytes payload = move->row->payload;
-
     put_task_begin(diverter, move);
     put_copy_key(diverter, move, id, form);
     put_options(diverter);
-    db_put_bytes(diverter->db, &diverter->sql, payload.data, payload.len);
+    put_payload(diverter, move->row);
     put_task_end(diverter, move);
     return run_sql(diverter, err);
 }
@@ -339,14 +350,12 @@ static enum rc take_same(void *ctx, const struct db_row *row, struct err *err)
 static enum rc compare_task(struct diverter_mysql *diverter, const struct relay_move *move,
                             struct bytes id, enum key_form form, bool *same, struct err *err)
 {
-    const struct bytes payload = move->row->payload;
-
     *same = false;
     buf_reset(&diverter->sql);
     put_sql(diverter, "SELECT CAST(ordering_key AS BINARY) <=> ");
     db_put_bytes(diverter->db, &diverter->sql, move->ordering_key, strlen(move->ordering_key));
     put_sql(diverter, " AND params <=> ");
-    db_put_bytes(diverter->db, &diverter->sql, payload.data, payload.len);
+    put_payload(diverter, move->row);
     put_sql(diverter, " FROM retry_task FORCE INDEX (uq_retry_task_active) WHERE active_hash = "
                       "UNHEX(SHA2(CONCAT('" ORIGIN "', 0x00, ");
     put_text(diverter, diverter->table);
@@ -388,27 +397,35 @@ static enum rc move_copy(struct diverter_mysql *diverter, const struct relay_mov
     return rc;
 }
 
-/* A task without the row's payload would lose it, so the lane waits until an operator has acted. */
-static enum rc check_copy(const struct diverter_mysql *diverter, const struct relay_move *move,
+/* A task without the row's payload would lose it. If the table does not have the row any more, the
+ * lane waits until an operator has acted; with larger batches the row is read whole again. */
+static enum rc check_copy(struct diverter_mysql *diverter, const struct relay_move *move,
                           struct err *err)
 {
-    struct err why = {0};
+    const struct relay_row *row = move->row;
+    int64_t one = 0;
+    bool found = false;
+    enum rc rc = RC_OK;
 
-    if (!move->row->oversize)
+    if (!row->cut)
         return RC_OK;
-    if (relay_check_size(move->row->size, diverter->row_bytes_max, &why) != RC_OK)
-        return err_fail(err, RC_FATAL, 0,
-                        "row %" PRId64 " with the key %.100s was read without its payload: %s; "
-                        "raise relay.row_bytes_max",
-                        move->seq, move->ordering_key, why.text);
-    relay_row_check(move->row, diverter->row_bytes_max, &why);
+    buf_reset(&diverter->sql);
+    put_sql(diverter, "SELECT 1 FROM ");
+    db_put_name(&diverter->sql, diverter->table);
+    buf_print(&diverter->sql, " WHERE seq = %" PRId64 " LOCK IN SHARE MODE", row->table_seq);
+    if (row->table_seq > 0)
+        rc = db_number(diverter->db, buf_text(&diverter->sql), &one, &found, err);
+    if (rc != RC_OK || found)
+        return rc;
     return err_fail(err, RC_FATAL, 0,
-                    "row %" PRId64 " with the key %.100s was read without its payload: %s",
-                    move->seq, move->ordering_key, why.text);
+                    "an event of %" PRIu64 " bytes with the key %.100s cannot be sent and is too "
+                    "large to be kept (relay.read_bytes_max), and its row is not in the table any "
+                    "more: set relay.read_bytes_max above its size",
+                    row->size, move->ordering_key);
 }
 
-/* Moves rows of a stream lane. Neither reads the table nor deletes from it: it may have these rows
- * or not. */
+/* Moves rows of a stream lane. Deletes nothing, and reads from the table only a payload that was
+ * left out: it may have these rows or not. */
 static enum rc move_copies(struct diverter_mysql *diverter, const struct relay_move *moves,
                            size_t count, struct err *err)
 {
@@ -609,7 +626,6 @@ void diverter_mysql_open(struct diverter_mysql *diverter, const struct lane_sett
     diverter->owner = deleter->owner;
     diverter->source = settings->relay.ce_source;
     diverter->lease_ms = settings->relay.lease_ms;
-    diverter->row_bytes_max = settings->relay.row_bytes_max;
 }
 
 void diverter_mysql_close(struct diverter_mysql *diverter)

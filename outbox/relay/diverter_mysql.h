@@ -22,7 +22,6 @@ struct diverter_mysql {
     const char *owner;
     const char *source; /* relay.ce_source */
     int64_t lease_ms;
-    int64_t row_bytes_max; /* relay.row_bytes_max */
     struct buf sql;
     struct buf options; /* the options of the task that is being inserted */
     /* the session that was set up for moves; the fields below were read in it */

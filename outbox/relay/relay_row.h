@@ -47,7 +47,9 @@ struct relay_row {
     int64_t epoch;      /* of the lane's lease, read in the same snapshot as the row */
     uint64_t size;      /* bytes of aggregateid and payload: of the record's key and value */
     uint64_t headers_size;
-    bool oversize;  /* a column exceeds its bound, so payload and headers were not read */
+    bool oversize;  /* a column exceeds its bound: it makes no record. From a table payload and
+                       headers were not read then; from a stream they are here */
+    bool cut;       /* from a stream: it is larger than a batch, so the payload was left out */
     bool id_padded; /* id is a CHAR column, which drops blanks at the end */
     struct bytes id;
     struct bytes aggregate_type;

@@ -248,6 +248,19 @@ class Lane(suite.Case):
         self.assertEqual(self.tasks(), [])
         self.check_order(good + bad)
 
+    def test_rows_that_make_no_record_are_kept_whole_in_the_retry_queue(self):
+        """Above the limit of a record, above that of a batch, and with headers that are no object."""
+        self.relay(sets={"relay.row_bytes_max": 100000, "relay.read_bytes_max": 500000})
+        bad = [event(self.kind, "large", 0, os.urandom(300000)),
+               event(self.kind, "larger", 0, os.urandom(900000)),
+               event(self.kind, "headers", 0, headers="[1]")]
+        good = [event(self.kind, f"good-{n}", n) for n in range(100)]
+        self.stack.append(good[:50] + bad + good[50:])
+        self.wait_records(100)
+        suite.wait_for("three tasks", lambda: self.tasks() == [one["id"] for one in bad])
+        self.assertEqual([row[0] for row in self.stack.sql(
+            "SELECT params FROM retry_task ORDER BY id")], [one["payload"] for one in bad])
+
 
 class DebeziumTables(suite.Case):
     """The table of Debezium's documentation is a lane as it is, and so are its usual variants."""

@@ -3,6 +3,7 @@
 moves, and a repeated move makes no second task."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class StreamMoves(suite.Case):
         server = suite.database()
         given = {"host": server.host, "port": server.port, "user": "root", "database": self.stack.name,
                  "table": "outbox", "owner": OWNER, "epoch": EPOCH, "source": "/votes",
-                 "rowBytesMax": 1_000_000, "moves": moves, **options}
+                 "moves": moves, **options}
         done = subprocess.run([str(program), json.dumps(given)], capture_output=True, text=True,
                               env=environment, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -133,10 +134,21 @@ class StreamMoves(suite.Case):
         self.assertEqual(self.call([event(5)], owner="relay-b"), fenced)
         self.assertEqual(self.tasks(), [])
 
-    def test_a_row_without_its_payload_is_refused_with_the_setting_to_raise(self):
-        answer = self.call([event(5, "first"), event(6, payload=None, oversize=2_000_000)])
+    def test_a_payload_that_was_left_out_is_copied_from_the_table(self):
+        payload = os.urandom(100000)
+        self.stack.append([{"id": ID, "aggregatetype": "vote", "aggregateid": "42", "type": "x",
+                            "payload": payload}])
+        seq = self.stack.number("SELECT MAX(seq) FROM outbox")
+        self.move(event(seq, payload=None, cut=2_000_000))
+        self.move(event(seq, payload=None, cut=2_000_000))
+        self.assertEqual([row[1] for row in self.tasks()], [payload])
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 1)
+        self.stack.sql("DELETE FROM outbox")
+
+    def test_a_payload_that_is_not_anywhere_is_not_lost(self):
+        answer = self.call([event(5, "first"), event(6, payload=None, cut=2_000_000)])
         self.assertEqual(answer["rc"], "fatal")
-        for word in ("row 6", "vote-events/42", "2000000", "raise relay.row_bytes_max"):
+        for word in ("2000000 bytes", "vote-events/42", "set relay.read_bytes_max"):
             self.assertIn(word, answer["text"])
         self.assertEqual(self.tasks(), [])
 

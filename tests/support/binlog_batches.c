@@ -127,7 +127,7 @@ int main(int argc, char **argv)
         .schema = text_of(options, "schema"),
         .table = text_of(options, "table"),
         .columns = columns,
-        .row_bytes_max = ROW_BYTES_MAX,
+        .bounds = {ROW_BYTES_MAX, ROW_BYTES_MAX},
         .server_id = (uint32_t)number_of(options, "serverId"),
         .heartbeat_ms = HEARTBEAT_MS,
         .silence_ms = SILENCE_MS,

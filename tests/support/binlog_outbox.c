@@ -68,6 +68,7 @@ static void print_row(const struct relay_row *row)
 static enum rc take_change(const struct change_stream *present, const struct change *change,
                            struct err *err)
 {
+    static const struct outbox_bounds bounds = {ROW_BYTES_MAX, ROW_BYTES_MAX};
     struct relay_row row;
     enum rc rc = RC_OK;
 
@@ -78,7 +79,7 @@ static enum rc take_change(const struct change_stream *present, const struct cha
                                     err);
     version = present->table_version;
     if (rc == RC_OK)
-        rc = outbox_columns_make_row(&columns, change->values, ROW_BYTES_MAX, &row, err);
+        rc = outbox_columns_make_row(&columns, change->values, &bounds, &row, err);
     if (rc == RC_OK)
         print_row(&row);
     return rc;

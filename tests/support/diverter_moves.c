@@ -3,7 +3,7 @@
  * adapter, in one call, for tests. The argument is a JSON object: host, port, user, database,
  * table, owner and epoch of the lease, source (relay.ce_source), rowBytesMax, and moves, an array
  * of objects: seq, topic, id, aggregateId, payload (hexadecimal; null: NULL), type, headers (text),
- * createdMs, reason, and oversize, the size of a row whose payload was not read.
+ * createdMs, reason, and cut, the size of a row whose payload was left out.
  *
  * Prints a JSON object: rc, fenced, text. */
 #include "common/config/settings.h"
@@ -70,9 +70,9 @@ static void read_move(struct relay_move *move, struct relay_row *row, const json
     row->headers = bytes_of_text(from, "headers");
     row->headers_size = row->headers.len;
     row->size = row->aggregate_id.len + row->payload.len;
-    if (json_object_get(from, "oversize")) {
-        row->oversize = true;
-        row->size = (uint64_t)number_of(from, "oversize");
+    if (json_object_get(from, "cut")) {
+        row->oversize = row->cut = true;
+        row->size = (uint64_t)number_of(from, "cut");
     }
     move->seq = row->seq;
     move->row = row;
@@ -92,7 +92,6 @@ static void read_settings(const json_t *options)
     mysql->port = number_of(options, "port");
     mysql->connect_timeout_ms = mysql->query_timeout_ms = 30000;
     settings.relay.lease_ms = 30000;
-    settings.relay.row_bytes_max = number_of(options, "rowBytesMax");
     snprintf(settings.relay.ce_source, sizeof(settings.relay.ce_source), "%s",
              text_of(options, "source"));
     snprintf(lane.name, sizeof(lane.name), "%s", text_of(options, "table"));

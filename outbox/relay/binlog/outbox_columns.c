@@ -465,21 +465,25 @@ static bool is_short(struct bytes text)
     return text.len <= ROW_TEXT_BYTES_MAX;
 }
 
-/* Bounds as those of the adapter that reads the table (source_mysql.c). */
-static void limit_row(struct relay_row *row, uint64_t row_bytes_max)
+/* Bounds as those of the adapter that reads the table (source_mysql.c). A row above them keeps its
+ * payload, because it becomes a task, as long as it fits into a batch. */
+static void limit_row(struct relay_row *row, const struct outbox_bounds *bounds)
 {
     bool fits = is_short(row->id) && is_short(row->aggregate_type) && is_short(row->aggregate_id) &&
                 is_short(row->type);
 
     row->size = row->aggregate_id.len + row->payload.len;
     row->headers_size = row->headers.len;
-    row->oversize = !fits || row->size > row_bytes_max || row->headers_size > ROW_HEADERS_BYTES_MAX;
-    if (row->oversize)
-        row->payload = row->headers = (struct bytes){NULL, 0};
+    row->oversize =
+        !fits || row->size > bounds->row_bytes_max || row->headers_size > ROW_HEADERS_BYTES_MAX;
+    row->cut = relay_row_bytes(row) > bounds->batch_bytes_max;
+    if (row->cut)
+        row->payload = (struct bytes){NULL, 0};
 }
 
 enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct binlog_value *values,
-                                uint64_t row_bytes_max, struct relay_row *row, struct err *err)
+                                const struct outbox_bounds *bounds, struct relay_row *row,
+                                struct err *err)
 {
     struct bytes *const fields[OUTBOX_FIELDS] = {
         [OUTBOX_ID] = &row->id,
@@ -502,6 +506,6 @@ enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct bin
         return rc;
     row->id_padded = columns->places[OUTBOX_ID].found &&
                      strcasecmp(columns->places[OUTBOX_ID].column->type, "char") == 0;
-    limit_row(row, row_bytes_max);
+    limit_row(row, bounds);
     return RC_OK;
 }

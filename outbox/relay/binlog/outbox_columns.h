@@ -68,6 +68,11 @@ struct outbox_place {
     struct buf text; /* of the last row, where its bytes are not those of the log */
 };
 
+struct outbox_bounds {
+    uint64_t row_bytes_max;   /* relay.row_bytes_max: a larger row makes no record */
+    uint64_t batch_bytes_max; /* of a batch: the payload of a larger row is left out */
+};
+
 /* A zeroed one is ready for outbox_columns_resolve(). */
 struct outbox_columns {
     struct outbox_place places[OUTBOX_FIELDS];
@@ -89,6 +94,7 @@ enum rc outbox_columns_resolve(struct outbox_columns *columns,
  * read_ms and seq are the caller's; table_seq is 0 without such a column. RC_FATAL: a value is
  * missing or damaged, or there is no memory. */
 enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct binlog_value *values,
-                                uint64_t row_bytes_max, struct relay_row *row, struct err *err);
+                                const struct outbox_bounds *bounds, struct relay_row *row,
+                                struct err *err);
 
 #endif

@@ -161,8 +161,8 @@ static enum rc make_row(struct stream_mysql *stream, const struct change *change
                                     changes->columns, stream->options.columns, err);
     stream->version = rc == RC_OK ? changes->table_version : 0;
     if (rc == RC_OK)
-        rc = outbox_columns_make_row(&stream->columns, change->values,
-                                     stream->options.row_bytes_max, row, err);
+        rc = outbox_columns_make_row(&stream->columns, change->values, &stream->options.bounds, row,
+                                     err);
     /* The server's clock may be ahead of this machine's. */
     row->read_ms = (int64_t)changes->event.time_s * 1000;
     if (row->read_ms < stream->now_ms)

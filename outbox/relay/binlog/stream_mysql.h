@@ -20,7 +20,7 @@ struct stream_mysql_options {
     const char *schema; /* both as the server writes them, see change_stream.h */
     const char *table;
     const char *const *columns; /* of the fields, by enum outbox_field; NULL: it has none */
-    uint64_t row_bytes_max;     /* a larger row comes without payload and headers, as oversize */
+    struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;
     int64_t silence_ms; /* twice as long after each open to which no event came, up to 5 minutes */
