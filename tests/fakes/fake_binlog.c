@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/fakes/fake_binlog.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps that the writer adds in one millisecond. */
+#define TICK_STEPS 6
+
+#define MOVES_MAX 128
+
+void fake_binlog_blame(struct fake_binlog *fake, const char *format, ...)
+{
+    va_list args;
+
+    if (fake->broken[0])
+        return;
+    va_start(args, format);
+    vsnprintf(fake->broken, sizeof(fake->broken), format, args);
+    va_end(args);
+}
+
+/* The writer */
+
+void fake_binlog_init(struct fake_binlog *fake, struct fake_relay *relay)
+{
+    memset(fake, 0, sizeof(*fake));
+    fake->relay = relay;
+    fake->rows_max = 1;
+    fake->broker = fake_relay_broker(relay);
+    fake->diverter = fake_relay_diverter(relay);
+}
+
+void fake_binlog_done(struct fake_binlog *fake)
+{
+    buf_done(&fake->saved.before);
+}
+
+static void add_step(struct fake_binlog *fake, enum stream_kind kind, uint64_t number, int64_t row)
+{
+    assert(fake->count + 1 < FAKE_BINLOG_STEPS_MAX);
+    fake->steps[fake->count++] = (struct fake_binlog_step){kind, number, row};
+}
+
+int64_t fake_binlog_write(struct fake_binlog *fake, int key)
+{
+    int64_t row = fake_relay_reserve(fake->relay, key);
+
+    fake->is_open = true;
+    fake->open_rows[fake->open_count++] = row;
+    add_step(fake, STREAM_ROW, 0, row);
+    return row;
+}
+
+/* The places of the rows in their keys are given again. */
+static void roll_back(struct fake_binlog *fake, size_t rows)
+{
+    while (fake->open_count > rows) {
+        int64_t row = fake->open_rows[--fake->open_count];
+
+        fake_relay_roll_back(fake->relay, row);
+        fake->relay->key_next[fake->relay->rows[row].key]--;
+    }
+}
+
+void fake_binlog_undo(struct fake_binlog *fake, size_t rows)
+{
+    roll_back(fake, rows);
+    add_step(fake, STREAM_UNDO, rows, 0);
+}
+
+static void end_transaction(struct fake_binlog *fake, enum stream_kind kind)
+{
+    add_step(fake, kind, 0, 0);
+    fake->is_open = fake->is_planned = false;
+    fake->open_count = 0;
+    fake->start = fake->count;
+    fake->rows_before[fake->count] = fake->row_count;
+}
+
+void fake_binlog_cut(struct fake_binlog *fake)
+{
+    roll_back(fake, 0);
+    end_transaction(fake, STREAM_CUT);
+}
+
+void fake_binlog_commit(struct fake_binlog *fake)
+{
+    for (size_t i = 0; i < fake->open_count; i++) {
+        fake_relay_commit(fake->relay, fake->open_rows[i]);
+        fake->rows[fake->row_count++] = fake->open_rows[i];
+    }
+    end_transaction(fake, STREAM_COMMIT);
+}
+
+void fake_binlog_append(struct fake_binlog *fake, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++)
+        fake_binlog_write(fake, (int)(i % FAKE_RELAY_KEYS));
+    fake_binlog_commit(fake);
+}
+
+static void spoil(struct fake_binlog *fake, struct fake_relay_row *row)
+{
+    uint64_t how = fake_relay_below(fake->relay, 3);
+
+    if (!fake_relay_chance(fake->relay, fake->faults.bad_row))
+        return;
+    row->sync_bad = how == 0;
+    row->oversize = how == 1;
+    row->bad = how == 2;
+}
+
+static void begin_transaction(struct fake_binlog *fake)
+{
+    if (!fake->writing || !fake->found || !fake_relay_chance(fake->relay, 60))
+        return;
+    if (fake->relay->outbox.seq_next + (int64_t)fake->rows_max > FAKE_RELAY_ROWS_MAX ||
+        fake->count + 4 * fake->rows_max > FAKE_BINLOG_STEPS_MAX)
+        return;
+    fake->is_open = fake->is_planned = true;
+    fake->planned = (size_t)fake_relay_below(
+        fake->relay, fake_relay_chance(fake->relay, 100) ? fake->rows_max + 1 : 5);
+}
+
+static void write_step(struct fake_binlog *fake)
+{
+    struct fake_relay *relay = fake->relay;
+    int64_t row;
+
+    if (fake->planned == 0) {
+        if (fake_relay_chance(relay, fake->faults.cut))
+            fake_binlog_cut(fake);
+        else
+            fake_binlog_commit(fake);
+        return;
+    }
+    fake->planned--;
+    row = fake_binlog_write(fake, (int)fake_relay_below(relay, FAKE_RELAY_KEYS));
+    spoil(fake, &relay->rows[row]);
+    if (fake_relay_chance(relay, fake->faults.undo))
+        fake_binlog_undo(fake, (size_t)fake_relay_below(relay, fake->open_count + 1));
+}
+
+void fake_binlog_tick(struct fake_binlog *fake)
+{
+    if (!fake->is_open)
+        begin_transaction(fake);
+    for (int i = 0; i < TICK_STEPS && fake->is_planned; i++)
+        write_step(fake);
+}
+
+/* The log */
+
+static bool call_fails(struct fake_binlog *fake, unsigned chance, enum rc *rc, struct err *err)
+{
+    if (!fake_relay_fails(fake->relay, chance, rc, err))
+        return false;
+    if (*rc == RC_REJECT)
+        *rc = RC_RETRY;
+    return true;
+}
+
+/* A position has its place three times, so a mixture of two positions is found. */
+static size_t place_of(struct fake_binlog *fake, const struct stream_position *position)
+{
+    size_t place = (size_t)position->offset;
+    char text[32];
+
+    if (position->file[0] == '\0' && position->before.len == 0 && place == 0)
+        return 0;
+    snprintf(text, sizeof(text), "before %zu", place);
+    if (position->before.len != strlen(text) ||
+        memcmp(position->before.data, text, strlen(text)) != 0 ||
+        strcmp(position->file, text) != 0 || !position->by_gtid ||
+        (position->rows_done > 0 && strcmp(position->gtid, text) != 0))
+        fake_binlog_blame(fake, "the position %s has another place, %zu", position->file, place);
+    return place;
+}
+
+static void write_place(struct stream_position *position, size_t place)
+{
+    buf_reset(&position->before);
+    buf_print(&position->before, "before %zu", place);
+    snprintf(position->file, sizeof(position->file), "before %zu", place);
+    snprintf(position->gtid, sizeof(position->gtid), "before %zu", place);
+    position->by_gtid = true;
+    position->offset = place;
+    position->rows_done = 0;
+}
+
+static enum rc stream_open(void *ctx, const struct stream_position *from, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    if (call_fails(fake, fake->faults.stream, &rc, err))
+        return rc;
+    fake->at_start = fake->at = place_of(fake, from);
+    fake->skip = from->rows_done;
+    fake->number = 0;
+    fake->interrupted = false;
+    return RC_OK;
+}
+
+static void show_row(struct fake_binlog *fake, int64_t number, struct relay_row *row)
+{
+    int len = snprintf(fake->row_id, sizeof(fake->row_id), "row-%" PRId64, number);
+
+    fake_relay_show_row(fake->relay, number, fake->row_key, row);
+    row->seq = row->epoch = 0;
+    row->id = (struct bytes){fake->row_id, (size_t)len};
+}
+
+static enum rc stream_next(void *ctx, struct stream_change *change, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    const struct fake_binlog_step *step;
+    enum rc rc;
+
+    memset(fake->row_id, '?', sizeof(fake->row_id));
+    memset(change, 0, sizeof(*change));
+    if (call_fails(fake, fake->faults.stream, &rc, err))
+        return rc;
+    if (fake->interrupted)
+        return err_fail(err, RC_RETRY, 0, "interrupted");
+    do {
+        if (fake->at == fake->count)
+            return RC_OK;
+        step = &fake->steps[fake->at++];
+        change->kind = step->kind;
+        if (step->kind == STREAM_COMMIT || step->kind == STREAM_CUT) {
+            fake->at_start = fake->at;
+            fake->number = fake->skip = 0;
+            return RC_OK;
+        }
+        fake->number = step->kind == STREAM_ROW ? fake->number + 1 : step->number;
+        change->number = fake->number;
+    } while (step->kind == STREAM_ROW && fake->number <= fake->skip);
+    if (step->kind == STREAM_ROW)
+        show_row(fake, step->row, &change->row);
+    return RC_OK;
+}
+
+static enum rc stream_position(void *ctx, struct stream_position *position, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    if (call_fails(fake, fake->faults.stream, &rc, err))
+        return rc;
+    write_place(position, fake->at_start);
+    return RC_OK;
+}
+
+static void stream_close(void *ctx)
+{
+    struct fake_binlog *fake = ctx;
+
+    fake->interrupted = true;
+}
+
+static void stream_interrupt(void *ctx)
+{
+    stream_close(ctx);
+}
+
+struct stream_ops fake_binlog_stream(struct fake_binlog *fake)
+{
+    bool waits = fake_relay_chance(fake->relay, 500);
+
+    return (struct stream_ops){
+        .ctx = fake,
+        .open = stream_open,
+        .next = stream_next,
+        .position = stream_position,
+        .close = waits ? stream_close : NULL,
+        .interrupt = waits ? stream_interrupt : NULL,
+    };
+}
+
+/* The positions */
+
+/* Committed rows before a position. Within a transaction those that stay have the numbers from 1.
+ */
+static size_t count_rows_before(struct fake_binlog *fake, const struct stream_position *position)
+{
+    size_t rows = fake->rows_before[place_of(fake, position)] + (size_t)position->rows_done;
+
+    if (rows > fake->row_count)
+        fake_binlog_blame(fake, "a position behind %zu of %zu committed rows", rows,
+                          fake->row_count);
+    return rows;
+}
+
+/* Invariant R12 of stream_reader.h; also of a save that is refused. */
+static void check_rows_are_done(struct fake_binlog *fake, size_t rows)
+{
+    while (fake->done_count < fake->row_count && fake->done[fake->rows[fake->done_count]])
+        fake->done_count++;
+    if (rows > fake->done_count)
+        fake_binlog_blame(fake, "a position behind row %" PRId64 " is saved, which is not done",
+                          fake->rows[fake->done_count]);
+}
+
+static void save_position(struct fake_binlog *fake, const struct stream_position *position,
+                          size_t rows)
+{
+    if (rows < fake->saved_rows)
+        fake_binlog_blame(fake, "the saved position goes back from %zu to %zu rows",
+                          fake->saved_rows, rows);
+    fake->saved_rows = rows;
+    fake->found = true;
+    fake->saves++;
+    stream_position_copy(&fake->saved, position);
+}
+
+static enum rc positions_load(void *ctx, struct stream_position *position, bool *found,
+                              struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    *found = false;
+    buf_reset(&position->before);
+    position->file[0] = position->gtid[0] = '\0';
+    position->offset = position->rows_done = 0;
+    position->by_gtid = false;
+    if (call_fails(fake, fake->faults.positions, &rc, err))
+        return rc;
+    *found = fake->found;
+    if (fake->found)
+        stream_position_copy(position, &fake->saved);
+    return RC_OK;
+}
+
+static enum rc positions_save(void *ctx, const struct stream_position *position, int64_t epoch,
+                              bool *fenced, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+    bool failed = call_fails(fake, fake->faults.positions, &rc, err);
+    size_t rows;
+
+    *fenced = false;
+    if (fake->refuses)
+        return err_fail(err, RC_RETRY, 0, "the table cannot be written");
+    if (failed && fake_relay_chance(fake->relay, 500))
+        return rc;
+    rows = count_rows_before(fake, position);
+    check_rows_are_done(fake, rows);
+    *fenced = epoch != fake->relay->epoch;
+    if (!*fenced)
+        save_position(fake, position, rows);
+    return failed ? rc : RC_OK;
+}
+
+static enum rc positions_begin(void *ctx, struct stream_position *position, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    if (call_fails(fake, fake->faults.positions, &rc, err))
+        return rc;
+    if (fake->row_count > 0)
+        return err_fail(err, RC_FATAL, 0, "the table has rows");
+    if (fake->is_open)
+        return err_fail(err, RC_RETRY, 0, "a transaction is open");
+    write_place(position, fake->count);
+    return RC_OK;
+}
+
+struct position_store fake_binlog_positions(struct fake_binlog *fake)
+{
+    return (struct position_store){fake, positions_load, positions_save, positions_begin};
+}
+
+bool fake_binlog_is_saved(const struct fake_binlog *fake)
+{
+    return fake->found && fake->saved.offset == fake->count && fake->saved.rows_done == 0;
+}
+
+/* The broker and the retry queue */
+
+/* Returns the number of a row that the lane sends or moves, or 0. */
+static int64_t find_row(struct fake_binlog *fake, const struct relay_row *row)
+{
+    char text[FAKE_KEY_SIZE] = "";
+    char key[FAKE_KEY_SIZE];
+    struct relay_row known;
+    int64_t number;
+
+    if (row->id.len < sizeof(text))
+        memcpy(text, row->id.data, row->id.len);
+    number = strncmp(text, "row-", 4) == 0 ? strtoll(text + 4, NULL, 10) : 0;
+    if (number <= 0 || number >= fake->relay->outbox.seq_next ||
+        fake->relay->rows[number].state < OUTBOX_COMMITTED) {
+        fake_binlog_blame(fake, "row \"%s\" is used, which is not committed", text);
+        return 0;
+    }
+    fake_relay_show_row(fake->relay, number, key, &known);
+    if (row->aggregate_id.len != known.aggregate_id.len ||
+        memcmp(row->aggregate_id.data, key, known.aggregate_id.len) != 0)
+        fake_binlog_blame(fake, "row %s has the key of another one", text);
+    return number;
+}
+
+static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_index, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+
+    return fake->broker.topic_open(fake->broker.ctx, topic, topic_index, err);
+}
+
+static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
+                           const struct relay_row *row, uint64_t ticket, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    struct relay_row copy = *row;
+
+    copy.seq = find_row(fake, row);
+    if (copy.seq == 0)
+        return err_fail(err, RC_FATAL, 0, "a row that is not committed");
+    if (!fake->found)
+        fake_binlog_blame(fake, "row %" PRId64 " is sent before a position is saved", copy.seq);
+    fake->ticket_rows[ticket % FAKE_BINLOG_TICKETS] = copy.seq;
+    return fake->broker.send(fake->broker.ctx, topic, topic_index, &copy, ticket, err);
+}
+
+static void pass_report(void *ctx, uint64_t ticket, enum rc rc, const struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+
+    if (rc == RC_OK)
+        fake->done[fake->ticket_rows[ticket % FAKE_BINLOG_TICKETS]] = true;
+    fake->on_report(fake->on_report_ctx, ticket, rc, err);
+}
+
+static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_report_ctx,
+                           struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+
+    fake->on_report = on_report;
+    fake->on_report_ctx = on_report_ctx;
+    return fake->broker.poll(fake->broker.ctx, pass_report, fake, err);
+}
+
+static void broker_purge(void *ctx)
+{
+    struct fake_binlog *fake = ctx;
+
+    fake->broker.purge(fake->broker.ctx);
+}
+
+static void broker_reset(void *ctx)
+{
+    struct fake_binlog *fake = ctx;
+
+    fake->broker.reset(fake->broker.ctx);
+}
+
+struct broker fake_binlog_broker(struct fake_binlog *fake)
+{
+    return (struct broker){fake,        broker_topic_open, broker_send,
+                           broker_poll, broker_purge,      broker_reset};
+}
+
+/* A row may be moved a second time after its task has ended: the retry queue does not know it any
+ * more. */
+static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count, int64_t epoch,
+                         bool *fenced, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    struct relay_move copies[MOVES_MAX] = {0};
+    struct relay_row rows[MOVES_MAX];
+    enum rc rc;
+
+    assert(count <= MOVES_MAX);
+    assert(fake->relay->task_count + count < FAKE_RELAY_ROWS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = moves[i];
+        rows[i] = *moves[i].row;
+        if (rows[i].seq != moves[i].seq)
+            fake_binlog_blame(fake, "a move has the copy of another row");
+        copies[i].seq = rows[i].seq = find_row(fake, moves[i].row);
+        if (copies[i].seq == 0)
+            return err_fail(err, RC_FATAL, 0, "a row that is not committed");
+        rows[i].id = (struct bytes){"id", 2};
+        copies[i].row = &rows[i];
+        if (fake->relay->rows[copies[i].seq].state == OUTBOX_DELETED)
+            fake->relay->rows[copies[i].seq].state = OUTBOX_COMMITTED;
+    }
+    rc = fake->diverter.move_rows(fake->diverter.ctx, copies, count, epoch, fenced, err);
+    for (size_t i = 0; i < count; i++)
+        if (fake->relay->rows[copies[i].seq].state == OUTBOX_MOVED)
+            fake->done[copies[i].seq] = true;
+    return rc;
+}
+
+static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, void *on_key_ctx,
+                         struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+
+    return fake->diverter.load_keys(fake->diverter.ctx, keys_max, on_key, on_key_ctx, err);
+}
+
+static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+
+    return fake->diverter.keys_left(fake->diverter.ctx, keys, count, err);
+}
+
+struct diverter_ops fake_binlog_diverter(struct fake_binlog *fake)
+{
+    return (struct diverter_ops){
+        .ctx = fake, .move_rows = move_rows, .load_keys = load_keys, .keys_left = keys_left};
+}

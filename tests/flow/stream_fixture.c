@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/flow/stream_fixture.h"
+
+#include "common/loop.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Calls of steps that are tried in one millisecond. */
+#define TICK_STEPS 8
+
+static void wake(void *ctx, enum lane_step step)
+{
+    struct stream_fixture *fixture = ctx;
+
+    fixture->due_ms[step] = 0;
+}
+
+static void wake_pump(void *ctx, bool reader)
+{
+    struct stream_fixture *fixture = ctx;
+
+    fixture->due_ms[reader ? (size_t)LANE_READER : (size_t)FIXTURE_PUMP] = 0;
+}
+
+static uint64_t make_seed(struct stream_fixture *fixture)
+{
+    return fake_relay_below(&fixture->fake, 1000);
+}
+
+static void engines_start(struct stream_fixture *fixture)
+{
+    static const struct lane_settings own = {
+        .name = "outbox", .table = "outbox", .source = LANE_SOURCE_BINLOG};
+    struct lane *lane = &fixture->lane;
+    const struct broker broker = fake_binlog_broker(&fixture->log);
+    const struct diverter_ops diverter = fake_binlog_diverter(&fixture->log);
+    const struct position_store positions = fake_binlog_positions(&fixture->log);
+    const struct stream_ops stream = fake_binlog_stream(&fixture->log);
+    enum rc rc = lane_init(lane, &own, &fixture->settings, relay_metrics_of(0, own.name), NULL);
+
+    lane->wake = wake;
+    lane->wake_ctx = fixture;
+    if (rc == RC_OK)
+        rc = stream_pump_init(&fixture->pump, &stream, lane->batches[0].rows_max,
+                              lane->batches[0].arena_size, NULL);
+    fixture->pump.wake = wake_pump;
+    fixture->pump.wake_ctx = fixture;
+    stream_keeper_init(&fixture->keeper, lane, &positions, &diverter, make_seed(fixture));
+    if (rc == RC_OK)
+        rc = stream_reader_init(&fixture->reader, lane, &fixture->pump, &fixture->keeper,
+                                &positions, make_seed(fixture), NULL);
+    if (rc == RC_OK)
+        rc = sender_init(&fixture->sender, lane, &broker, make_seed(fixture), NULL);
+    assert(rc == RC_OK);
+    fixture->keeper.diverter.rows_max = 3;
+    lane->diverted.moves_max = 8;
+    memset(fixture->due_ms, 0, sizeof(fixture->due_ms));
+}
+
+static void engines_end(struct stream_fixture *fixture)
+{
+    stream_reader_done(&fixture->reader);
+    stream_keeper_done(&fixture->keeper);
+    stream_pump_done(&fixture->pump);
+    sender_done(&fixture->sender);
+    lane_done(&fixture->lane);
+}
+
+void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max)
+{
+    struct settings *settings = &fixture->settings;
+
+    memset(fixture, 0, sizeof(*fixture));
+    fake_relay_init(&fixture->fake, seed);
+    fake_binlog_init(&fixture->log, &fixture->fake);
+    snprintf(settings->relay.topic_prefix, sizeof(settings->relay.topic_prefix), "outbox.");
+    settings->relay.read_rows_max = 20;
+    settings->relay.read_bytes_max = 65536;
+    settings->relay.row_bytes_max = 1024;
+    settings->relay.window_rows_max = window_rows_max > 0 ? window_rows_max : 64;
+    settings->relay.full_scan_ms = 700;
+    settings->relay.send_timeout_ms = 300;
+    settings->relay.diverted_keys_max = 4;
+    settings->relay.lease_ms = 1000;
+    engines_start(fixture);
+}
+
+void stream_fixture_done(struct stream_fixture *fixture)
+{
+    engines_end(fixture);
+    fake_binlog_done(&fixture->log);
+}
+
+void stream_fixture_take_lease(struct stream_fixture *fixture)
+{
+    struct leased *lease = &fixture->lane.lease;
+
+    atomic_store(&lease->draining, false);
+    atomic_store(&lease->idle, false);
+    atomic_store(&lease->epoch, fixture->fake.epoch);
+    atomic_store(&lease->valid_until_ms, INT64_MAX);
+}
+
+void stream_fixture_lose_lease(struct stream_fixture *fixture)
+{
+    atomic_store(&fixture->lane.lease.valid_until_ms, 0);
+    atomic_store(&fixture->lane.lease.draining, false);
+    fixture->fake.epoch++;
+}
+
+void stream_fixture_restart(struct stream_fixture *fixture)
+{
+    engines_end(fixture);
+    fake_relay_kill(&fixture->fake);
+    fixture->fake.epoch++;
+    engines_start(fixture);
+    stream_fixture_take_lease(fixture);
+}
+
+static int64_t call_step(struct stream_fixture *fixture, size_t which)
+{
+    switch (which) {
+    case LANE_READER:
+        return stream_reader_step(&fixture->reader, fixture->fake.now_ms);
+    case LANE_SENDER:
+        return sender_step(&fixture->sender, fixture->fake.now_ms);
+    case LANE_DELETER:
+        return stream_keeper_step(&fixture->keeper, fixture->fake.now_ms);
+    default:
+        return stream_pump_step(&fixture->pump, fixture->fake.now_ms);
+    }
+}
+
+static void step(struct stream_fixture *fixture, size_t which)
+{
+    int64_t now_ms = fixture->fake.now_ms;
+    int64_t wait_ms;
+
+    if (now_ms < fixture->due_ms[which] || fake_relay_chance(&fixture->fake, fixture->late_steps))
+        return;
+    /* A wake-up during the step is kept, as the wakeup keeps it. */
+    fixture->due_ms[which] = INT64_MAX;
+    wait_ms = call_step(fixture, which);
+    assert(wait_ms >= 0 || wait_ms == LOOP_WAKEUP);
+    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LOOP_WAKEUP)
+        fixture->due_ms[which] = now_ms + wait_ms;
+}
+
+/* The window is bounded, and all rows of the queue have their bytes counted. */
+static void check_bounds(struct stream_fixture *fixture)
+{
+    const struct row_progress *progress = &fixture->reader.progress;
+    int64_t rows = progress->high + 1 - progress->low;
+
+    if (rows < 0 || (size_t)rows > progress->rows_max)
+        fake_binlog_blame(&fixture->log, "the window has %lld of %zu rows", (long long)rows,
+                          progress->rows_max);
+    if (fixture->reader.with_others > progress->rows_max)
+        fake_binlog_blame(&fixture->log, "%zu rows are passed on", fixture->reader.with_others);
+}
+
+void stream_fixture_run(struct stream_fixture *fixture, int64_t ms)
+{
+    int64_t until_ms = fixture->fake.now_ms + ms;
+
+    while (fixture->fake.now_ms < until_ms) {
+        fake_relay_tick(&fixture->fake);
+        fake_binlog_tick(&fixture->log);
+        for (int i = 0; i < TICK_STEPS; i++)
+            step(fixture, (size_t)fake_relay_below(&fixture->fake, FIXTURE_STEPS));
+        check_bounds(fixture);
+    }
+}
+
+bool stream_fixture_drain_lease(struct stream_fixture *fixture, int64_t ms)
+{
+    struct leased *lease = &fixture->lane.lease;
+    int64_t until_ms = fixture->fake.now_ms + ms;
+    bool is_idle;
+
+    atomic_store(&lease->draining, true);
+    while (!atomic_load(&lease->idle) && fixture->fake.now_ms < until_ms)
+        stream_fixture_run(fixture, 1);
+    is_idle = atomic_load(&lease->idle);
+    stream_fixture_lose_lease(fixture);
+    return is_idle;
+}
+
+bool stream_fixture_is_drained(const struct stream_fixture *fixture)
+{
+    const struct row_progress *progress = &fixture->reader.progress;
+
+    return fake_binlog_is_saved(&fixture->log) && fake_relay_tasks(&fixture->fake) == 0 &&
+           progress->low == progress->high + 1 && progress->read == progress->high &&
+           fixture->reader.with_others == 0 && atomic_load(&fixture->lane.diverted.count) == 0;
+}
+
+bool stream_fixture_drain(struct stream_fixture *fixture, int64_t ms)
+{
+    int64_t until_ms = fixture->fake.now_ms + ms;
+
+    while (!stream_fixture_is_drained(fixture)) {
+        if (fixture->fake.now_ms >= until_ms)
+            return false;
+        stream_fixture_run(fixture, 20);
+    }
+    return true;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The engines of one lane that reads the binary log, on the fake servers, run by one thread in
+ * virtual time. A step is called when it is due or was woken, in an order that the seed decides. */
+#ifndef TESTS_FLOW_STREAM_FIXTURE_H
+#define TESTS_FLOW_STREAM_FIXTURE_H
+
+#include "common/config/settings.h"
+#include "outbox/relay/binlog/stream_keeper.h"
+#include "outbox/relay/binlog/stream_pump.h"
+#include "outbox/relay/binlog/stream_reader.h"
+#include "outbox/relay/lane.h"
+#include "outbox/relay/sender.h"
+#include "tests/fakes/fake_binlog.h"
+#include "tests/fakes/fake_relay.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The steps of the lane, and the pump. */
+#define FIXTURE_PUMP LANE_STEPS
+#define FIXTURE_STEPS (LANE_STEPS + 1)
+
+struct stream_fixture {
+    struct settings settings;
+    struct fake_relay fake;
+    struct fake_binlog log;
+    struct lane lane;
+    struct stream_pump pump;
+    struct stream_reader reader;
+    struct stream_keeper keeper;
+    struct sender sender;
+    int64_t due_ms[FIXTURE_STEPS];
+    unsigned late_steps; /* as in relay_fixture.h */
+};
+
+/* Small limits, so that every one of them is met. window_rows_max 0: the default of the fixture. */
+void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max);
+void stream_fixture_done(struct stream_fixture *fixture);
+
+/* The lane's lease is taken, with the present epoch of the database, and held until it is lost. */
+void stream_fixture_take_lease(struct stream_fixture *fixture);
+void stream_fixture_lose_lease(struct stream_fixture *fixture);
+
+/* Kills the process: the engines lose their state, and new ones start under the next epoch. */
+void stream_fixture_restart(struct stream_fixture *fixture);
+
+/* Ends the lease as a process that is stopped does: drains for at most ms, and releases the lease.
+ * Returns whether the lane is idle. */
+bool stream_fixture_drain_lease(struct stream_fixture *fixture, int64_t ms);
+
+/* Lets ms milliseconds pass. */
+void stream_fixture_run(struct stream_fixture *fixture, int64_t ms);
+
+/* Whether all rows are done, nothing is diverted, and the end of the log is saved. */
+bool stream_fixture_is_drained(const struct stream_fixture *fixture);
+
+/* Until that is so, or ms have passed: false. */
+bool stream_fixture_drain(struct stream_fixture *fixture, int64_t ms);
+
+#endif

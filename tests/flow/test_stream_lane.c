@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* The engines of a lane that reads the binary log. Invariant R12 of stream_reader.h is checked by
+ * the fake whenever a position is saved or a row is sent. */
+#include "common/log.h"
+#include "tests/flow/stream_fixture.h"
+
+/* cmocka wants these three before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define DRAIN_MS 120000
+
+static struct stream_fixture fixture;
+static struct fake_relay *const fake = &fixture.fake;
+static struct fake_binlog *const binlog = &fixture.log;
+
+static void begin(uint64_t seed, int64_t window_rows_max)
+{
+    stream_fixture_init(&fixture, seed, window_rows_max);
+    stream_fixture_take_lease(&fixture);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin(7, 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    stream_fixture_done(&fixture);
+    return 0;
+}
+
+static void assert_all_is_well(uint64_t seed)
+{
+    if (binlog->broken[0])
+        fail_msg("seed %llu: %s", (unsigned long long)seed, binlog->broken);
+    if (fake_relay_lost(fake) > 0)
+        fail_msg("seed %llu: %zu rows are lost", (unsigned long long)seed, fake_relay_lost(fake));
+    if (fake_relay_overtaken(fake) > 0)
+        fail_msg("seed %llu: %zu rows are overtaken", (unsigned long long)seed,
+                 fake_relay_overtaken(fake));
+    if (fake->wrong_copies > 0)
+        fail_msg("seed %llu: %zu moves have a wrong copy", (unsigned long long)seed,
+                 fake->wrong_copies);
+    if (fixture.lane.diverted.row_bytes > 0)
+        fail_msg("seed %llu: bytes of moved rows stay", (unsigned long long)seed);
+}
+
+static void assert_drains(uint64_t seed)
+{
+    const struct row_progress *progress = &fixture.reader.progress;
+
+    if (!stream_fixture_drain(&fixture, DRAIN_MS) && !binlog->broken[0])
+        fail_msg("seed %llu: not drained: rows %lld to %lld, read to %lld, %zu passed on, %zu "
+                 "tasks, %zu keys, place %zu of %zu saved",
+                 (unsigned long long)seed, (long long)progress->low, (long long)progress->high,
+                 (long long)progress->read, fixture.reader.with_others, fake_relay_tasks(fake),
+                 (size_t)atomic_load(&fixture.lane.diverted.count), (size_t)binlog->saved.offset,
+                 binlog->count);
+    assert_all_is_well(seed);
+}
+
+/* The leases take a lost one again only when the lane is idle. */
+static void wait_until_idle(void)
+{
+    for (int i = 0; i < 100000 && !atomic_load(&fixture.lane.lease.idle); i++)
+        stream_fixture_run(&fixture, 1);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+}
+
+/* Single failures */
+
+static void rows_are_published_once_and_the_end_of_the_log_is_saved(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    for (size_t rows = 1; rows < 20; rows++)
+        fake_binlog_append(binlog, rows);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, binlog->row_count);
+}
+
+static void rows_that_were_rolled_back_are_not_published(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 3);
+    for (int i = 0; i < 5; i++)
+        fake_binlog_write(binlog, i);
+    fake_binlog_undo(binlog, 2);
+    fake_binlog_write(binlog, 2);
+    stream_fixture_run(&fixture, 200);
+    assert_int_equal(fake->log_count, 3);
+    fake_binlog_commit(binlog);
+    fake_binlog_write(binlog, 3);
+    fake_binlog_cut(binlog);
+    fake_binlog_append(binlog, 3);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 9);
+}
+
+/* The rows may be older than the log, and are not published by this lane. */
+static void a_lane_without_a_position_does_not_begin_while_the_table_has_rows(void **state)
+{
+    (void)state;
+    fake_binlog_append(binlog, 5);
+    stream_fixture_run(&fixture, 10000);
+    assert_true(fixture.lane.reading.failing);
+    assert_string_equal(fixture.lane.reading.err.text, "the table has rows");
+    assert_false(binlog->found);
+    assert_int_equal(fake->log_count, 0);
+}
+
+/* A kill would otherwise begin behind rows that were not published. */
+static void no_row_is_sent_before_the_first_position_is_saved(void **state)
+{
+    (void)state;
+    binlog->refuses = true;
+    stream_fixture_run(&fixture, 500);
+    fake_binlog_append(binlog, 5);
+    stream_fixture_run(&fixture, 3000);
+    assert_int_equal(fake->log_count, 0);
+    assert_true(fixture.lane.deleting.failing);
+    binlog->refuses = false;
+    assert_drains(7);
+    assert_false(fixture.lane.deleting.failing);
+    assert_int_equal(fake->log_count, 5);
+}
+
+static void a_silent_broker_gets_the_rows_again(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 20);
+    fake_binlog_append(binlog, 20);
+    fake->silent_until_ms = fake->now_ms + 1000;
+    stream_fixture_run(&fixture, 250);
+    assert_int_equal(fixture.reader.progress.read, 40);
+    stream_fixture_run(&fixture, 600);
+    assert_true(fixture.lane.sending.failing);
+    assert_int_equal(fixture.reader.progress.low, 1);
+    assert_drains(7);
+    assert_false(fixture.lane.sending.failing);
+    assert_int_equal(fixture.reader.progress.high, 40);
+}
+
+static void a_stream_that_fails_is_read_again(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 50);
+    stream_fixture_run(&fixture, 2);
+    binlog->faults.stream = 1000;
+    stream_fixture_run(&fixture, 3000);
+    assert_true(fixture.lane.reading.failing);
+    binlog->faults.stream = 0;
+    stream_fixture_run(&fixture, 6000);
+    assert_false(fixture.lane.reading.failing);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 50);
+}
+
+static void a_transaction_may_be_larger_than_the_window(void **state)
+{
+    (void)state;
+    tear_down(state);
+    begin(7, 10);
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 4);
+    fake_binlog_append(binlog, 150);
+    fake_binlog_append(binlog, 4);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 158);
+}
+
+/* The position stays before the rows that are left. */
+static void rows_that_the_queue_of_moves_cannot_take_are_read_again(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    fake->task_chance = 0;
+    fake->faults.move = 1000;
+    stream_fixture_run(&fixture, 200);
+    bad = fake_binlog_write(binlog, 4);
+    fake->rows[bad].sync_bad = true;
+    for (int i = 0; i < 11; i++)
+        fake_binlog_write(binlog, 4);
+    fake_binlog_commit(binlog);
+    for (int i = 0; i < 30; i++) {
+        fake_binlog_write(binlog, 4);
+        fake_binlog_write(binlog, 5);
+        fake_binlog_commit(binlog);
+    }
+    stream_fixture_run(&fixture, 5000);
+    assert_int_equal(fixture.reader.with_others, 8);
+    assert_int_equal(fixture.reader.progress.low, 1);
+    assert_int_equal(binlog->saved_rows, 0);
+    assert_true(fake->log_count > 20);
+    fake->faults.move = 0;
+    stream_fixture_run(&fixture, 10000);
+    assert_int_equal(fake_relay_key_tasks(fake, 4), 42);
+    assert_int_equal(fake->log_count, 30);
+    fake->task_chance = 50;
+    assert_drains(7);
+}
+
+/* Another process has taken the lease, which this one learns later. */
+static void a_process_that_was_fenced_saves_no_position(void **state)
+{
+    size_t saves;
+
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 5);
+    fake->epoch++;
+    saves = binlog->saves;
+    stream_fixture_run(&fixture, 3000);
+    assert_int_equal(binlog->saves, saves);
+    stream_fixture_lose_lease(&fixture);
+    wait_until_idle();
+    stream_fixture_take_lease(&fixture);
+    assert_drains(7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rows_are_published_once_and_the_end_of_the_log_is_saved,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_were_rolled_back_are_not_published, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_lane_without_a_position_does_not_begin_while_the_table_has_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_row_is_sent_before_the_first_position_is_saved, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stream_that_fails_is_read_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_transaction_may_be_larger_than_the_window, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_the_queue_of_moves_cannot_take_are_read_again,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_was_fenced_saves_no_position, set_up,
+                                        tear_down),
+    };
+
+    log_init(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
