@@ -112,6 +112,27 @@ static void only_returned_rows_are_passed_on_again(void **state)
     assert_int_equal(take(), 6);
 }
 
+/* A stream fails while it is read a second time, and the rows that it was to pass are done. */
+static void a_rewind_below_the_lowest_row_goes_to_that_row(void **state)
+{
+    int64_t row;
+
+    (void)state;
+    begin();
+    for (int i = 0; i < 5; i++)
+        take();
+    mark(50);
+    row_progress_return(&progress, 1);
+    for (int i = 2; i <= 5; i++)
+        row_progress_end(&progress, i);
+    row_progress_rewind(&progress, 1);
+    assert_true(row_progress_take(&progress, &row));
+    row_progress_end(&progress, row);
+    assert_int_equal(row_progress_reached(&progress)->offset, 50);
+    assert_int_equal(row_progress_rewind(&progress, progress.read + 1)->offset, 50);
+    assert_int_equal(take(), 6);
+}
+
 static void the_window_is_bounded(void **state)
 {
     (void)state;
@@ -263,6 +284,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_position_moves_without_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(only_returned_rows_are_passed_on_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_rewind_below_the_lowest_row_goes_to_that_row, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_window_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_of_steps_agrees_with_the_model, setup, teardown),
     };

@@ -152,7 +152,7 @@ const struct stream_position *row_progress_reached(struct row_progress *progress
 
 const struct stream_position *row_progress_rewind(struct row_progress *progress, int64_t row)
 {
-    size_t last = find_mark(progress, row);
+    size_t last = find_mark(progress, row > progress->low ? row : progress->low);
 
     progress->read = progress->marks[last].row;
     return &progress->marks[last].position;

@@ -72,8 +72,9 @@ struct stream_position *row_progress_mark(struct row_progress *progress);
  * is the one of the last call. Valid until the next call of another function here. */
 const struct stream_position *row_progress_reached(struct row_progress *progress);
 
-/* Returns the last position that is not behind `row`. The stream has to be read from there on, and
- * the numbers continue there. Valid as above. */
+/* Returns the last position that is not behind `row`, or not behind the lowest row that is not done
+ * if `row` is below it. The stream has to be read from there on, and the numbers continue there.
+ * Valid as above. */
 const struct stream_position *row_progress_rewind(struct row_progress *progress, int64_t row);
 
 #endif
