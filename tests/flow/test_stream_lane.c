@@ -230,6 +230,26 @@ static void a_process_that_was_fenced_saves_no_position(void **state)
     assert_drains(7);
 }
 
+/* A heartbeat is late: the lease is held again, with the same epoch, before the rows have returned.
+ */
+static void rows_that_return_in_a_gap_of_the_lease_are_read_again(void **state)
+{
+    struct leased *lease = &fixture.lane.lease;
+
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 20);
+    fake->down_until_ms = fake->now_ms + 100;
+    stream_fixture_run(&fixture, 50);
+    assert_int_equal(fixture.reader.with_others, 20);
+    atomic_store(&lease->valid_until_ms, 0);
+    stream_reader_step(&fixture.reader, fake->now_ms);
+    stream_keeper_step(&fixture.keeper, fake->now_ms);
+    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    assert_int_equal(fixture.reader.with_others, 20);
+    assert_drains(7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +269,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_that_was_fenced_saves_no_position, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_return_in_a_gap_of_the_lease_are_read_again,
+                                        set_up, tear_down),
     };
 
     log_init(LOG_ERROR);

@@ -173,7 +173,8 @@ static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_
     reader->scan++;
     atomic_store(&lane->scan, (long long)reader->scan);
     atomic_store(&lane->from_start, false);
-    reader->reread_from = INT64_MAX;
+    /* The epoch may be that of before: rows have returned in a gap of the lease. */
+    reader->reread_from = reader->progress.low;
     reader->has_left = false;
     reader->mark_row = reader->progress.read;
     reader->mark_ms = now_ms;
