@@ -250,6 +250,25 @@ static void rows_that_return_in_a_gap_of_the_lease_are_read_again(void **state)
     assert_drains(7);
 }
 
+/* The keeper saw that the lease was not held, the reader did not. */
+static void a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved(void **state)
+{
+    struct leased *lease = &fixture.lane.lease;
+
+    (void)state;
+    while (fixture.keeper.offers == 0)
+        stream_reader_step(&fixture.reader, ++fake->now_ms);
+    atomic_store(&lease->valid_until_ms, 0);
+    stream_keeper_step(&fixture.keeper, fake->now_ms);
+    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    assert_true(stream_keeper_is_settled(&fixture.keeper));
+    assert_false(binlog->found);
+    stream_fixture_run(&fixture, 500);
+    fake_binlog_append(binlog, 20);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +289,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_that_was_fenced_saves_no_position, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_that_return_in_a_gap_of_the_lease_are_read_again,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved,
                                         set_up, tear_down),
     };
 

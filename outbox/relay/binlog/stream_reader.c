@@ -153,6 +153,21 @@ static enum rc load_position(struct stream_reader *reader, int64_t epoch, struct
     return rc;
 }
 
+/* Whether the position is saved at which the lane begins. If the keeper dropped it, because the
+ * lease had a gap or another process has taken it, it is offered again. */
+static bool first_is_saved(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
+{
+    const struct progress_mark *first = &reader->progress.marks[0];
+
+    if (stream_keeper_is_saved(reader->keeper))
+        return true;
+    if (stream_keeper_is_settled(reader->keeper)) {
+        stream_keeper_offer(reader->keeper, &first->position, first->row, epoch, true);
+        reader->retry_ms = now_ms + LANE_WAIT_MS;
+    }
+    return false;
+}
+
 static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
 {
     struct lane *lane = reader->lane;
@@ -167,7 +182,7 @@ static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_
             return record_failure(reader, now_ms, rc, &err);
         reader->begun_epoch = epoch;
     }
-    if (!stream_keeper_is_saved(reader->keeper))
+    if (!first_is_saved(reader, epoch, now_ms))
         return LANE_WAIT_MS;
     reader->epoch = epoch;
     reader->scan++;
