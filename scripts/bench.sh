@@ -35,6 +35,12 @@ long each case took. Without a CASE, these:
 
 Measured only when they are named:
 
+  relay_binlog    drains 1 M rows by a lane with source = binlog, with CloudEvents headers and
+                  without; ceiling: librdkafka alone
+  relay_binlog_single
+                  the same with 250 k rows, each in a transaction of its own
+  latency_binlog  from COMMIT until seen in Kafka, 1 k rows/s, by such a lane
+  idle_binlog     CPU and memory of a relay with such a lane while nothing happens
   retry           tasks of the retry queue that do nothing: 1, 2 and 4 processes, 10 k and 2 M
                   waiting; and how long after its INSERT a task is tried first
   rebalance       how long a partition stands still while its group becomes 1, 3, 6, 12 and 3

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the bench on real servers: bench.py [--json FILE] [--runs N] [--scale PERCENT] [CASE...]
 
-A case is a function of cases.py, votes.py, lists.py, retry.py, disk.py, peers.py or rebalance.py
-whose name begins with case_.
+A case is a function of cases.py, binlog.py, votes.py, lists.py, retry.py, disk.py, peers.py or
+rebalance.py whose name begins with case_.
 Environment as for the e2e tests, and TALLYBOX_BENCH, the folder of the bench's programs."""
 import argparse
 import pathlib
@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
 import cases  # noqa: E402
 import suite  # noqa: E402
+import binlog  # noqa: E402
 import disk  # noqa: E402
 import lists  # noqa: E402
 import machine  # noqa: E402
@@ -24,8 +25,8 @@ import report  # noqa: E402
 import retry  # noqa: E402
 import votes  # noqa: E402
 
-CASES = {name[len("case_"):]: case for module in (cases, votes, lists, retry, disk, peers,
-                                      rebalance)
+CASES = {name[len("case_"):]: case for module in (cases, binlog, votes, lists, retry, disk,
+                                      peers, rebalance)
          for name, case in vars(module).items() if name.startswith("case_")}
 # In this order: a JVM's code gets faster for minutes, so what takes it hardest comes last of those
 # that need Kafka. The others are measured when they are named.

@@ -25,6 +25,8 @@ SETTINGS = {"relay.lease_ms": 15000, "relay.send_timeout_ms": 8000, "log.level":
 # relay.ce_source as it is by default, for the CloudEvents headers; empty: none.
 SOURCE = "tallybox"
 
+RELAY_ACCOUNT = "tallybox_relay"
+
 # From this share of the usual rows on, a case is warmed up.
 WARM_SCALE = 0.01
 
@@ -50,14 +52,22 @@ class Bench:
             run(*arguments)
 
     @contextlib.contextmanager
-    def stack(self, name, settings=None):
-        """A fresh installation, gone afterwards: what it leaves behind would slow the next one."""
-        stack = suite.Stack(f"bench{name}", {**SETTINGS, **(settings or {})})
+    def stack(self, name, settings=None, lane="table"):
+        """A fresh installation, gone afterwards: what it leaves behind would slow the next one.
+        lane: the source of the lane `outbox`."""
+        stack = suite.Stack(f"bench{name}", {**SETTINGS, **(settings or {}),
+                                             "lane.outbox.source": lane})
+        if lane == "binlog":
+            stack.add_privileges("relay_wakeup", RELAY_ACCOUNT)
         try:
             yield stack
         finally:
             for role in stack.roles:
                 role.end()
+            if lane == "binlog":
+                # They are for the whole server, which has other cases.
+                stack.sql("REVOKE REPLICATION SLAVE, REPLICATION CLIENT ON *.* FROM "
+                          f"'{RELAY_ACCOUNT}'@'%'")
             stack.sql(f"DROP DATABASE `{stack.name}`", database=None)
             stack.sql("FLUSH BINARY LOGS", database=None)
             stack.sql("PURGE BINARY LOGS BEFORE NOW()", database=None)
@@ -162,11 +172,32 @@ def add_lanes(stack, lanes):
     stack.accounts.grant()
 
 
+def reads_stream(stack):
+    return stack.settings["lane.outbox.source"] == "binlog"
+
+
+def start_relay(stack):
+    """A relay that is ready, and whose lane will see every row from now on."""
+    role = stack.role("relay")
+    if reads_stream(stack):
+        suite.wait_for("a position", lambda: stack.number(
+            "SELECT COUNT(*) FROM relay_position") == 1)
+    return role
+
+
+def begin_lane(stack):
+    """A lane that reads a stream does not see rows that were written before its first position."""
+    if reads_stream(stack):
+        start_relay(stack).end()
+
+
 def drain(stack, rows):
-    """A relay from its start until all rows are acknowledged and deleted."""
+    """A relay from its start until all rows are acknowledged and, by a lane that reads the table,
+    deleted."""
+    done = "published" if reads_stream(stack) else "deleted"
     began = time.monotonic()
     role = stack.role("relay", ready=False)
-    wait_metric(role, "tallybox_relay_deleted_total", rows)
+    wait_metric(role, f"tallybox_relay_{done}_total", rows)
     return measured(role, rows, began)
 
 
@@ -312,10 +343,10 @@ def case_relay_writers(bench):
 
 # --- latency ---
 
-def latency_run(bench, see, rate, seconds):
-    with bench.stack("latency", {"relay.topic_partitions": 8}) as stack:
+def latency_run(bench, see, rate, seconds, lane="table"):
+    with bench.stack("latency", {"relay.topic_partitions": 8}, lane) as stack:
         wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
-        roles = [stack.role("relay")]
+        roles = [start_relay(stack)]
         if see == "log":
             roles.append(stack.role("consume"))
         cpu = sum(map(cpu_seconds, roles))
@@ -347,17 +378,22 @@ def case_latency(bench):
 IDLE_ROLES = ("relay", "consume", "serve", "rollup", "retry")
 
 
-def case_idle(bench):
-    """What each role costs while nothing happens; all at the same time."""
+def add_idle(bench, names, lane="table", suffix=""):
+    """A line for each of the roles, which run at the same time."""
     seconds = bench.seconds(20)
-    with bench.stack("idle") as stack:
+    with bench.stack("idle", lane=lane) as stack:
         wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
-        roles = [stack.role(name) for name in IDLE_ROLES]
+        roles = [stack.role(name) for name in names]
         time.sleep(bench.seconds(5))
         before, began = [cpu_seconds(role) for role in roles], time.monotonic()
         time.sleep(seconds)
         for role, cpu in zip(roles, before):
             share = (cpu_seconds(role) - cpu) / (time.monotonic() - began)
-            bench.lines.add({"case": f"idle_{role.name}", "db": suite.DATABASE,
+            bench.lines.add({"case": f"idle_{role.name}{suffix}", "db": suite.DATABASE,
                              "idle_cpu_pct": round(share * 100, 3),
                              "rss_mib": round(role.peak_rss_mib(), 1)})
+
+
+def case_idle(bench):
+    """What each role costs while nothing happens; all at the same time."""
+    add_idle(bench, IDLE_ROLES)

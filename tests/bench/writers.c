@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Applications that write into the outbox: each connection commits one row of about 200 bytes after
- * the other, as fast as it goes, until standard input ends.
+ * the other, as fast as it goes, until standard input ends, or until all of them together have
+ * committed --rows rows.
  *
- *     writers --database D [--connections 8] */
+ *     writers --database D [--connections 8] [--rows N] */
 #include "common/buf.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_db.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,8 +20,9 @@
 static struct {
     int argc;
     char **argv;
+    long long rows_max;
     atomic_bool stop;
-    atomic_llong rows;
+    atomic_llong begun; /* rows, and one more for each writer that has ended at rows_max */
 } run;
 
 static void *writer_main(void *arg)
@@ -28,7 +31,7 @@ static void *writer_main(void *arg)
     uint64_t state = (uint64_t)bench_now_us() * (uint64_t)((intptr_t)arg + 1);
     struct buf sql = {0};
 
-    while (!atomic_load(&run.stop)) {
+    while (!atomic_load(&run.stop) && atomic_fetch_add(&run.begun, 1) < run.rows_max) {
         buf_reset(&sql);
         buf_print(&sql,
                   "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES "
@@ -43,7 +46,6 @@ static void *writer_main(void *arg)
         if (sql.failed)
             bench_fail("no memory for a statement");
         bench_db_run(db, sql.data, sql.len);
-        atomic_fetch_add(&run.rows, 1);
     }
     buf_done(&sql);
     mysql_close(db);
@@ -55,10 +57,12 @@ int main(int argc, char **argv)
 {
     pthread_t writers[CONNECTIONS_MAX];
     long long count = bench_number(argc, argv, "connections", 8);
+    long long rows;
     char byte;
 
     run.argc = argc;
     run.argv = argv;
+    run.rows_max = bench_number(argc, argv, "rows", LLONG_MAX);
     if (count < 1 || count > CONNECTIONS_MAX)
         bench_fail("--connections has to be 1 to %d", CONNECTIONS_MAX);
     if (mysql_library_init(0, NULL, NULL) != 0)
@@ -67,11 +71,14 @@ int main(int argc, char **argv)
     for (intptr_t i = 0; i < count; i++)
         if (pthread_create(&writers[i], NULL, writer_main, (void *)i) != 0)
             bench_fail("no thread");
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
-    atomic_store(&run.stop, true);
+    if (run.rows_max == LLONG_MAX) {
+        while (read(STDIN_FILENO, &byte, 1) > 0)
+            ;
+        atomic_store(&run.stop, true);
+    }
     for (long long i = 0; i < count; i++)
         pthread_join(writers[i], NULL);
-    bench_print(atomic_load(&run.rows));
+    rows = atomic_load(&run.begun);
+    bench_print(rows < run.rows_max ? rows : run.rows_max);
     return 0;
 }

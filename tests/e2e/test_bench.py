@@ -46,6 +46,10 @@ EXPECTED = {
     "retry": {"latency_retry_100", "latency_retry_1000"},
     "rebalance": {f"rebalance_{way}" for way in ("eager", "cooperative", "kip848")},
     "rollup": {"rollup_1", "rollup_10", "rollup_100"},
+    "relay_binlog": {"relay_binlog", "relay_binlog_plain"},
+    "relay_binlog_single": {"relay_binlog_single"},
+    "latency_binlog": {"latency_binlog_1000"},
+    "idle_binlog": {"idle_relay_binlog"},
     "disk": {f"disk_{table}" for table in
              ("vote_state", "vote_count", "outbox", "vote_document", "vote_tally", "vote_last",
               "retry_task_history", "retry_attempt")},
@@ -79,7 +83,7 @@ class Bench(unittest.TestCase):
         wanted = PROMISED
         if line["case"].startswith("latency"):
             wanted = {"rate", "p50_ms", "p99_ms", "p999_ms", "spread"}
-        elif name == "idle":
+        elif name.startswith("idle"):
             wanted = {"idle_cpu_pct", "rss_mib"}
         elif name == "rebalance":
             wanted = {"quiet_ms", "kept_ms", "moved_ms"}
@@ -202,7 +206,8 @@ class Table(unittest.TestCase):
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 
 
-for case in (*bench.STANDARD, "retry", "disk", "rebalance"):
+for case in (*bench.STANDARD, "relay_binlog", "relay_binlog_single", "latency_binlog", "idle_binlog",
+             "retry", "disk", "rebalance"):
     setattr(Bench, f"test_{case}_says_what_it_promises",
             lambda self, name=case: self.measure(name))
 
