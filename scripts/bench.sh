@@ -48,6 +48,8 @@ Measured only when they are named:
   disk            what a row of each large table takes on disk, with its indexes
   peers           Debezium's outbox router and JDBC sink (fetched first) beside our relay and
                   consumer: cold and warm, with their defaults and tuned
+  peers_binlog    Debezium's outbox router beside a lane with source = binlog: large transactions,
+                  and one row in each
 
   --db D          mariadb (default) or mysql
   --runs N        measurements of each case (default 3)
@@ -92,7 +94,7 @@ bench_main() {
         shift
     done
     bench_prepare
-    if [[ " ${words[*]} " == *" peers "* ]]; then
+    if [[ " ${words[*]} " == *" peers"* ]]; then
         debezium=$(debezium_home) || fail "no Debezium: see above"
     fi
     mkdir -p build/bench

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The case `peers`: Debezium on the same servers and rows. Its MySQL or MariaDB connector with the
+"""The cases `peers` and `peers_binlog`: Debezium on the same servers and rows. Its MySQL or MariaDB connector with the
 outbox router against our relay, its JDBC sink against our consumer; cold (from the start of the
 process) and warm (in a process that has done it all once), with its defaults and with the settings
 of TUNED. Ours is measured from the start of its process each time; beside a tuned Debezium our relay
@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 
+import binlog
 import cases
 import suite
 import report
@@ -22,6 +23,7 @@ import votes
 import wire
 
 ROWS = 500000
+SINGLE_ROWS = 200000
 PARTITIONS = 8
 VOTE_PARTITIONS = 12
 HEAP = "-Xmx1g"
@@ -232,24 +234,24 @@ def fill_until_seen(stack, peer, topic):
     return seen, count
 
 
-def source_runs(bench, tuned):
-    """{mode: run} of the connector, and the run of our relay on the same rows."""
-    rows = bench.rows(ROWS)
-    with bench.stack("peers", {"relay.ce_source": ""} if tuned else None) as stack:
+def source_runs(bench, tuned, rows, fill=cases.fill_outbox, lane="table"):
+    """The run of our relay, and {mode: run} of the connector on the same rows."""
+    with bench.stack("peers", {"relay.ce_source": ""} if tuned else None, lane) as stack:
         topic = f"peer.{stack.name}.order"
         wire.create_topic(suite.kafka().bootstrap, topic, PARTITIONS)
         cases.order_topic(stack)
+        cases.begin_lane(stack)
         theirs = {}
         with connect(stack, source_of(stack, topic, tuned), tuned) as peer:
             seen, waiting = fill_until_seen(stack, peer.start(), topic)
             peer.stop()
-            cases.fill_outbox(stack, rows)
+            fill(stack, rows)
             began = time.monotonic()
             peer.start()
             peer.wait("the rows", lambda: end_of(topic) >= seen + rows)
             theirs["cold"] = cases.measured(peer, rows, began)
             peer.pause()
-            cases.fill_outbox(stack, rows)
+            fill(stack, rows)
             cpu, began = cases.cpu_seconds(peer), time.monotonic()
             peer.resume()
             peer.wait("the rows", lambda: end_of(topic) >= seen + 2 * rows)
@@ -315,15 +317,35 @@ def tuning():
     return " ".join([*words, URLS[suite.DATABASE][1].lstrip("?")])
 
 
-def case_peers(bench):
+def need_debezium(case):
     if not os.environ.get("TALLYBOX_DEBEZIUM"):
-        raise RuntimeError("Debezium was not fetched: start this with ./dev bench peers")
-    topic = votes.fill_votes("zipf", bench.rows(ROWS))
-    for case, measure in (("peers_relay", source_runs),
-                          ("peers_consume", lambda bench, tuned: sink_runs(bench, topic, tuned))):
-        for tuned in (False, True):
-            runs = [measure(bench, tuned) for _ in range(bench.runs)]
-            for mode in ("cold", "warm"):
-                line = line_of(case, f"{'tuned' if tuned else 'default'} {mode}",
-                               [ours for ours, _ in runs], [theirs[mode] for _, theirs in runs])
-                bench.lines.add({**line, **({"tuning": tuning()} if tuned else {})})
+        raise RuntimeError(f"Debezium was not fetched: start this with ./dev bench {case}")
+
+
+def add_lines(bench, case, modes, measure):
+    """measure(tuned) returns as source_runs()."""
+    for tuned in (False, True):
+        runs = [measure(tuned) for _ in range(bench.runs)]
+        for mode in modes:
+            line = line_of(case, f"{'tuned' if tuned else 'default'} {mode}",
+                           [ours for ours, _ in runs], [theirs[mode] for _, theirs in runs])
+            bench.lines.add({**line, **({"tuning": tuning()} if tuned else {})})
+
+
+def case_peers(bench):
+    need_debezium("peers")
+    rows = bench.rows(ROWS)
+    topic = votes.fill_votes("zipf", rows)
+    for case, measure in (("peers_relay", lambda tuned: source_runs(bench, tuned, rows)),
+                          ("peers_consume", lambda tuned: sink_runs(bench, topic, tuned))):
+        add_lines(bench, case, ("cold", "warm"), measure)
+
+
+def case_peers_binlog(bench):
+    """Beside a lane that reads the same log as the connector. Cold it is further behind, as in
+    case_peers."""
+    need_debezium("peers_binlog")
+    for case, rows, fill in (("peers_binlog", ROWS, cases.fill_outbox),
+                             ("peers_binlog_single", SINGLE_ROWS, binlog.fill_single)):
+        add_lines(bench, case, ("warm",), lambda tuned, rows=bench.rows(rows), fill=fill:
+                  source_runs(bench, tuned, rows, fill, binlog.LANE))
