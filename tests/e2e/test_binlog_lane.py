@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import sys
 import threading
 import time
@@ -204,6 +205,55 @@ class Lane(suite.Case):
         self.stack.append([event(self.kind, "key", 1000)])
         self.wait_records(301)
         self.assertTrue(relay.ready())
+
+    def test_a_row_may_be_deleted_in_its_transaction(self):
+        self.relay()
+        events = [event(self.kind, "key", n) for n in range(10)]
+        connection = suite.connect(self.stack.name, autocommit=False)
+        self.addCleanup(connection.close)
+        for one in events:
+            self.stack.append([one], connection=connection)
+            with connection.cursor() as cursor:
+                cursor.execute("DELETE FROM outbox WHERE id = %s", [one["id"]])
+            connection.commit()
+        self.wait_records(10)
+        self.check_order(events)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM outbox"), 0)
+
+    def test_a_log_that_was_purged_stops_the_lane_and_says_so(self):
+        self.relay().terminate()
+        position = self.stack.row("SELECT gtids, file, file_offset FROM relay_position")
+        self.stack.append([event(self.kind, "key", 0)])
+        self.stack.sql("FLUSH BINARY LOGS")
+        name = self.stack.sql("SHOW BINARY LOGS")[-1][0]
+
+        def purge():
+            """MariaDB keeps a file while it believes that a reader is in it."""
+            self.stack.sql("PURGE BINARY LOGS TO %s", [name])
+            return [name] == [one[0] for one in self.stack.sql("SHOW BINARY LOGS")]
+
+        suite.wait_for("the log to be purged", purge)
+        relay = self.start("relay", ready=False)
+        suite.wait_for("it to say why it is not ready",
+                       lambda: "purged" in relay.why_not_ready().lower())
+        self.assertEqual(self.stack.row("SELECT gtids, file, file_offset FROM relay_position"),
+                         position)
+        self.assertEqual(self.published(relay), 0)
+
+    def test_a_server_that_hangs_is_noticed(self):
+        relay = self.relay(sets={"relay.lease_ms": 60000})
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+        server = suite.database()
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            suite.wait_for("the silence to be told",
+                           lambda: "reason=cannot_read" in relay.log_text(), 20)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        self.stack.append([event(self.kind, "key", 1)])
+        self.wait_records(2)
+        suite.wait_for("the relay to be ready", relay.ready)
 
     def test_a_table_with_rows_and_without_a_position_is_refused(self):
         self.stack.append([event(self.kind, "key", 0)])

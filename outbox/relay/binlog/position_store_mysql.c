@@ -43,13 +43,15 @@ static const char *identity_of(const struct position_session *session)
                                                      : "@@GLOBAL.server_uuid";
 }
 
-/* Sets the session up each time: the server ends a silent one soon, and then the statement connects
- * again. */
+/* Sets the session up each time: the server ends a silent one soon. The first statement then finds
+ * that out, and the second one connects again. */
 static enum rc connect_session(struct position_store_mysql *store, struct position_session *session,
                                struct err *err)
 {
+    enum rc rc = db_run(session->db, store->set_up, err);
+
     buf_reset(&session->sql);
-    return db_run(session->db, store->set_up, err);
+    return rc == RC_RETRY ? db_run(session->db, store->set_up, err) : rc;
 }
 
 static void reset_position(struct stream_position *position)

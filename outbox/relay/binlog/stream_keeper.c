@@ -104,10 +104,12 @@ static uint64_t take_offer(struct stream_keeper *keeper, int64_t now_ms, int64_t
                            int64_t *epoch, int64_t *wait_ms)
 {
     uint64_t offer = 0;
-    int64_t due_ms = keeper->saved_ms + KEEPER_SAVE_MS;
+    int64_t due_ms;
 
     *wait_ms = LANE_WAIT_MS;
     pthread_mutex_lock(&keeper->lock);
+    due_ms = keeper->saved_ms +
+             (keeper->offered_row > keeper->saved_row ? KEEPER_SAVE_MS : KEEPER_SAVE_IDLE_MS);
     if (keeper->settled != keeper->offers) {
         bool is_due = keeper->at_once || now_ms >= due_ms ||
                       keeper->offered_row - keeper->saved_row >= KEEPER_SAVE_ROWS ||

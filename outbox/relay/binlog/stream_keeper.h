@@ -20,6 +20,9 @@
  * kill repeats the rows of about this time or this number, and those in flight. */
 #define KEEPER_SAVE_MS 1000
 #define KEEPER_SAVE_ROWS 10000
+/* A position that moved without rows of the lane is saved when it is so old: saving it writes into
+ * the log, and moves the position again. */
+#define KEEPER_SAVE_IDLE_MS 30000
 
 struct stream_keeper {
     struct lane *lane;
