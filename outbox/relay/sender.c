@@ -376,6 +376,22 @@ static void drain_after_timeout(struct sender *sender, int64_t now_ms)
     drain_after_failure(sender, &err, now_ms);
 }
 
+/* Whether the rows that the reader has passed are still sent while the lease drains. The position
+ * in a stream is known between batches only: the next process would repeat the rows of a batch that
+ * were sent, if the others were returned. The reader passes no further batch, and the leases end a
+ * drain that takes too long. */
+static bool finishes_batches(const struct sender *sender, int64_t now_ms)
+{
+    return sender->lane->is_stream && has_work(sender) && sender->generation != 0 &&
+           !sender->breaker.open && now_ms >= sender->pause_until_ms;
+}
+
+/* Returns whether the lease drains and no row is sent any more. */
+static bool is_ending(const struct sender *sender, int64_t now_ms)
+{
+    return atomic_load(&sender->lane->lease.draining) && !finishes_batches(sender, now_ms);
+}
+
 /* Checks the lease, the keys and the reports since the last step, and starts a drain if needed. */
 static void check_results(struct sender *sender, const struct err *err, int64_t now_ms)
 {
@@ -383,7 +399,7 @@ static void check_results(struct sender *sender, const struct err *err, int64_t 
     bool has_rows = sender->batch || flight_count(&sender->flight) > 0;
     bool lost = epoch == 0 || (has_rows && epoch != sender->epoch);
 
-    if (lost || atomic_load(&sender->lane->lease.draining)) {
+    if (lost || is_ending(sender, now_ms)) {
         if (has_work(sender))
             start_drain(sender, lost, false, now_ms);
         return;
@@ -764,7 +780,7 @@ static int64_t run_step(struct sender *sender, int64_t now_ms)
 {
     if (sender->draining)
         return step_drain(sender, now_ms);
-    if (lane_epoch(sender->lane, now_ms) == 0 || atomic_load(&sender->lane->lease.draining))
+    if (lane_epoch(sender->lane, now_ms) == 0 || is_ending(sender, now_ms))
         return release_producer(sender, now_ms);
     if (sender->epoch != 0)
         begin_full_scan(sender, (uint64_t)atomic_load(&sender->lane->scan));

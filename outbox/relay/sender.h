@@ -8,6 +8,9 @@
  * are returned and read again, and each refused one is sent as a single record. If a single record
  * is refused, its key is diverted: the row and the key's later rows are moved into the retry queue,
  *   in order, until the key has no task there any more (diverted_keys.h).
+ * While the lease drains, the sender of a table's lane waits for the reports of the rows in flight
+ * and returns all others. That of a stream lane first sends the rows of the batches that it has
+ * (test_stream_lane), unless the broker fails.
  *
  * The producer keeps the order within a partition even if one of its requests fails; see
  * broker_kafka.c.

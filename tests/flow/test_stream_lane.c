@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#define STOP_SEEDS 200
 #define DRAIN_MS 120000
 
 static struct stream_fixture fixture;
@@ -269,6 +270,68 @@ static void a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved(void **st
     assert_int_equal(fake->log_count, 20);
 }
 
+/* The position is known between batches only, so the rows of a batch that was begun are all sent.
+ */
+static void a_lease_that_drains_ends_between_batches(void **state)
+{
+    (void)state;
+    tear_down(state);
+    begin(7, 10);
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 60);
+    while (!fixture.sender.batch || fixture.sender.batch->next == 0)
+        stream_fixture_run(&fixture, 1);
+    assert_true(stream_fixture_drain_lease(&fixture, 1000));
+    assert_true(fake->log_count > 10);
+    assert_true(fake->log_count < 60);
+    assert_int_equal(fake->log_count, binlog->saved_rows);
+    stream_fixture_restart(&fixture);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 60);
+}
+
+/* A lease that drains waits for no broker that is not there. */
+static void a_lease_that_drains_ends_while_the_broker_fails(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 60);
+    fake->down_until_ms = INT64_MAX;
+    stream_fixture_run(&fixture, 3000);
+    assert_true(fixture.lane.sending.failing);
+    assert_true(fixture.reader.with_others > 0);
+    assert_true(stream_fixture_drain_lease(&fixture, 1000));
+    fake->down_until_ms = 0;
+    stream_fixture_restart(&fixture);
+    assert_drains(7);
+}
+
+static void a_clean_stop_repeats_no_record(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= STOP_SEEDS; seed++) {
+        begin(seed, seed % 2 == 0 ? 0 : 10);
+        fixture.settings.relay.send_timeout_ms = 5000;
+        binlog->rows_max = 60;
+        binlog->faults.undo = 20;
+        binlog->writing = true;
+        for (int i = 0; i < 4; i++) {
+            stream_fixture_run(&fixture, 100 + (int64_t)fake_relay_below(fake, 400));
+            if (!stream_fixture_drain_lease(&fixture, 5000))
+                fail_msg("seed %llu: the lane does not end", (unsigned long long)seed);
+            stream_fixture_restart(&fixture);
+        }
+        binlog->faults.undo = 0;
+        binlog->writing = false;
+        stream_fixture_run(&fixture, 100);
+        assert_drains(seed);
+        if (fake->log_count != binlog->row_count)
+            fail_msg("seed %llu: %zu records of %zu rows", (unsigned long long)seed,
+                     fake->log_count, binlog->row_count);
+        stream_fixture_done(&fixture);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +355,11 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lease_that_drains_ends_between_batches, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_lease_that_drains_ends_while_the_broker_fails, set_up,
+                                        tear_down),
+        cmocka_unit_test(a_clean_stop_repeats_no_record),
     };
 
     log_init(LOG_ERROR);
