@@ -10,7 +10,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
 
+#define SEEDS 400
 #define STOP_SEEDS 200
 #define DRAIN_MS 120000
 
@@ -133,6 +136,27 @@ static void no_row_is_sent_before_the_first_position_is_saved(void **state)
     assert_drains(7);
     assert_false(fixture.lane.deleting.failing);
     assert_int_equal(fake->log_count, 5);
+}
+
+static int64_t age_of_lane(void)
+{
+    return metric_value(&fixture.lane.metrics->oldest_age);
+}
+
+static void a_lane_is_as_old_as_its_oldest_row(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 3000);
+    assert_true(age_of_lane() <= 200);
+    fake->down_until_ms = INT64_MAX;
+    fake_binlog_append(binlog, 5);
+    stream_fixture_run(&fixture, 3000);
+    assert_true(age_of_lane() >= 2700);
+    assert_true(age_of_lane() <= 3300);
+    fake->down_until_ms = 0;
+    assert_drains(7);
+    stream_fixture_run(&fixture, 300);
+    assert_true(age_of_lane() <= 200);
 }
 
 static void a_silent_broker_gets_the_rows_again(void **state)
@@ -306,6 +330,112 @@ static void a_lease_that_drains_ends_while_the_broker_fails(void **state)
     assert_drains(7);
 }
 
+/* Random runs */
+
+static unsigned choose_chance(unsigned chance)
+{
+    return fake_relay_chance(fake, 500) ? chance : 0;
+}
+
+static void choose_faults(void)
+{
+    binlog->rows_max = fake_relay_chance(fake, 500) ? 30 : 150;
+    binlog->faults.undo = choose_chance(100);
+    binlog->faults.cut = choose_chance(100);
+    binlog->faults.stream = choose_chance(3);
+    binlog->faults.positions = choose_chance(100);
+    binlog->faults.bad_row = choose_chance(30);
+    fake->faults.database = choose_chance(50);
+    fake->faults.broker = choose_chance(2);
+    fake->faults.lost_answer = choose_chance(5);
+    fake->faults.move = choose_chance(300);
+    fake->faults.ghost = choose_chance(500);
+    fixture.late_steps = choose_chance(700);
+}
+
+static void end_faults(void)
+{
+    memset(&binlog->faults, 0, sizeof(binlog->faults));
+    memset(&fake->faults, 0, sizeof(fake->faults));
+    fake->down_until_ms = fake->silent_until_ms = 0;
+    fixture.late_steps = 0;
+    fake->healed = true;
+    binlog->writing = false;
+    stream_fixture_run(&fixture, 100);
+}
+
+static void lose_lease_for_a_moment(void)
+{
+    atomic_store(&fixture.lane.lease.valid_until_ms, 0);
+    stream_fixture_run(&fixture, (int64_t)fake_relay_below(fake, 30));
+    atomic_store(&fixture.lane.lease.valid_until_ms, INT64_MAX);
+}
+
+static void disturb(void)
+{
+    switch (fake_relay_below(fake, 8)) {
+    case 0:
+        stream_fixture_restart(&fixture);
+        break;
+    case 1:
+        stream_fixture_lose_lease(&fixture);
+        wait_until_idle();
+        stream_fixture_take_lease(&fixture);
+        break;
+    case 2:
+        lose_lease_for_a_moment();
+        break;
+    case 3: /* another process has it, and this one learns it later */
+        fake->epoch++;
+        stream_fixture_run(&fixture, (int64_t)fake_relay_below(fake, 500));
+        stream_fixture_lose_lease(&fixture);
+        wait_until_idle();
+        stream_fixture_take_lease(&fixture);
+        break;
+    case 4:
+        stream_fixture_drain_lease(&fixture, 1000);
+        stream_fixture_restart(&fixture);
+        break;
+    case 5:
+        lane_request_full_scan(&fixture.lane);
+        break;
+    default:
+        break;
+    }
+}
+
+static void run_with_faults(uint64_t seed)
+{
+    static const int64_t windows[] = {0, 0, 10, 200};
+
+    begin(seed, windows[seed % 4]);
+    choose_faults();
+    binlog->writing = true;
+    for (int i = 0; i < 10; i++) {
+        stream_fixture_run(&fixture, (int64_t)fake_relay_below(fake, 600));
+        disturb();
+        if (binlog->broken[0])
+            break;
+    }
+    end_faults();
+    assert_drains(seed);
+    stream_fixture_done(&fixture);
+}
+
+/* STREAM_LANE_SEED runs one seed only. */
+static void every_row_is_published_in_order_whatever_happens(void **state)
+{
+    const char *one = getenv("STREAM_LANE_SEED");
+
+    (void)state;
+    if (one) {
+        run_with_faults(strtoull(one, NULL, 10));
+        return;
+    }
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_with_faults(seed);
+}
+
 static void a_clean_stop_repeats_no_record(void **state)
 {
     (void)state;
@@ -321,9 +451,7 @@ static void a_clean_stop_repeats_no_record(void **state)
                 fail_msg("seed %llu: the lane does not end", (unsigned long long)seed);
             stream_fixture_restart(&fixture);
         }
-        binlog->faults.undo = 0;
-        binlog->writing = false;
-        stream_fixture_run(&fixture, 100);
+        end_faults();
         assert_drains(seed);
         if (fake->log_count != binlog->row_count)
             fail_msg("seed %llu: %zu records of %zu rows", (unsigned long long)seed,
@@ -343,6 +471,7 @@ int main(void)
             a_lane_without_a_position_does_not_begin_while_the_table_has_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_row_is_sent_before_the_first_position_is_saved, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_is_as_old_as_its_oldest_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_that_fails_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_may_be_larger_than_the_window, set_up,
@@ -359,6 +488,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lease_that_drains_ends_while_the_broker_fails, set_up,
                                         tear_down),
+        cmocka_unit_test(every_row_is_published_in_order_whatever_happens),
         cmocka_unit_test(a_clean_stop_repeats_no_record),
     };
 
