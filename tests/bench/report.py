@@ -28,9 +28,23 @@ COLUMNS = (
     ("moved_ms", "moved ms", "{:.0f}"),
     ("spread", "spread", "{:.2f}"),
     ("rows_ratio", "of peer's rows/s", "{:.2f}"),
+    ("of_ceiling", "of librdkafka's", "{:.2f}"),
     ("cpu_ratio", "of its CPU/row", "{:.3f}"),
     ("peer_rss_mib", "its RSS MiB", "{:.0f}"),
 )
+
+# What a case has to reach: at least HIGH values, at most others.
+TARGETS = {
+    "relay_binlog": {"ratio": 0.8, "rss_mib": 40},
+    "relay_binlog_plain": {"ratio": 0.8, "rss_mib": 40},
+    "relay_binlog_single": {"rss_mib": 40},
+    "latency_binlog_1000": {"p50_ms": 2, "p99_ms": 10},
+    "idle_relay_binlog": {"idle_cpu_pct": 0.2},
+    "peers_binlog": {"rows_ratio": 4, "cpu_ratio": 0.25, "rss_mib": 40},
+    "peers_binlog_single": {"rows_ratio": 4, "cpu_ratio": 0.167, "rss_mib": 40},
+}
+OF_CEILING = 0.8  # is enough beside a peer
+HIGH = ("ratio", "rows_ratio")
 
 
 def median(runs, key):
@@ -69,6 +83,18 @@ def of_disk(table, database, size):
     return {"case": f"disk_{table}", "db": database, "bytes_per_row": round(size, 1)}
 
 
+def missed_of(line):
+    """{key: target} of the targets that the line misses."""
+    missed = {}
+    for key, target in TARGETS.get(line["case"], {}).items():
+        if line[key] < target if key in HIGH else line[key] > target:
+            missed[key] = target
+    # Nothing is asked for beyond what librdkafka alone can do.
+    if line.get("of_ceiling", 0) >= OF_CEILING:
+        missed.pop("rows_ratio", None)
+    return missed
+
+
 class Report:
     """Collects lines, prints and writes each as it comes."""
 
@@ -79,6 +105,9 @@ class Report:
             open(path, "w", encoding="utf-8").close()  # it must be possible, before hours of work
 
     def add(self, line):
+        missed = missed_of(line)
+        if missed:
+            line = {**line, "missed": missed}
         self.lines.append(line)
         print(text_of(line), flush=True)
         if self.path:
@@ -103,4 +132,7 @@ def text_of(line):
         return "  " + ", ".join(f"{key} {line[key]}" for key in line if key != "case" and line[key])
     parts = [line["mode"]] if "mode" in line else []
     parts += [f"{heading} {form.format(line[key])}" for key, heading, form in COLUMNS if key in line]
+    headings = {key: heading for key, heading, _ in COLUMNS}
+    parts += [f"MISSED: {headings[key]} {target:g}"
+              for key, target in line.get("missed", {}).items()]
     return f"  {line['case']} ({line.get('db', '-')}): {', '.join(parts)}"

@@ -98,8 +98,10 @@ def ours_of(line):
 def against_of(line, against):
     """(text, ratio)"""
     if "peer" in line:
-        return (f"{against}, {line['mode']}: {per_second(line['peer_rows_per_s'])}",
-                f"{line['rows_ratio']:.1f}; CPU {short(line['cpu_ratio'], 2)}")
+        ratio = f"{line['rows_ratio']:.1f}; CPU {short(line['cpu_ratio'], 2)}"
+        if "of_ceiling" in line:
+            ratio += f"; {line['of_ceiling']:.2f} of librdkafka alone"
+        return f"{against}, {line['mode']}: {per_second(line['peer_rows_per_s'])}", ratio
     if "ceiling_rows_per_s" in line:
         text, ratio = f"{against}: {per_second(line['ceiling_rows_per_s'])}", f"{line['ratio']:.2f}"
         if "insert_rows_per_s" in line:
@@ -118,9 +120,20 @@ def against_of(line, against):
     return against, ""
 
 
+# How the page calls what a target is about.
+MEASURES = {"ratio": "ratio", "rows_ratio": "ratio", "cpu_ratio": "CPU", "rss_mib": "RSS MiB",
+            "p50_ms": "p50 ms", "p99_ms": "p99 ms", "idle_cpu_pct": "CPU %"}
+
+
+def missed_of(line):
+    missed = [f"{MEASURES[key]} {target:g}" for key, target in line.get("missed", {}).items()]
+    return f"misses its target: {', '.join(missed)}" if missed else ""
+
+
 def row_of(line):
     _, name, against = place_of(line["case"])
     text, ratio = against_of(line, against)
+    ratio = "; ".join(part for part in (ratio, missed_of(line)) if part)
     cpu = short(line["cpu_us_per_row"], 1) if "cpu_us_per_row" in line else ""
     rss = f"{line['rss_mib']:.0f}" if "rss_mib" in line else ""
     if "peer" in line:

@@ -185,6 +185,21 @@ class Table(unittest.TestCase):
         self.assertIn("Debezium 3.4.0", said)
         self.assertIn("Tuned, Debezium: `a=1`", said)
 
+    def test_a_missed_target_is_said(self):
+        line = {**RELAY, "case": "relay_binlog", "missed": {"ratio": 0.8}}
+        self.assertIn("| 0.56; misses its target: ratio 0.8 |", self.of(MACHINE, line))
+
+    def test_a_target_is_missed_above_or_below_it(self):
+        line = {**RELAY, "case": "relay_binlog", "ratio": 0.79, "rss_mib": 40.1}
+        self.assertEqual(report.missed_of(line), {"ratio": 0.8, "rss_mib": 40})
+        self.assertEqual(report.missed_of({**line, "ratio": 0.8, "rss_mib": 40}), {})
+        self.assertEqual(report.missed_of({**line, "case": "relay"}), {})
+
+    def test_beside_a_peer_it_is_enough_to_be_near_the_ceiling(self):
+        line = {**PEER, "case": "peers_binlog"}
+        self.assertEqual(report.missed_of({**line, "of_ceiling": 0.79}), {"rows_ratio": 4})
+        self.assertEqual(report.missed_of({**line, "of_ceiling": 0.8}), {})
+
     def test_the_last_file_counts_and_databases_have_tables_of_their_own(self):
         said = self.of(MACHINE, RELAY, {**MACHINE, "command": "./dev bench relay"},
                        {**RELAY, "ratio": 0.71}, {**MACHINE, "database": "MySQL 9.7.4"}, RELAY)
