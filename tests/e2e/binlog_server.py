@@ -20,6 +20,9 @@ HEARTBEAT_MS = 1000
 SILENCE_MS = 3000
 ARGUMENTS = {"mariadb": [], "mysql": ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]}
 
+# Values with which the log lacks rows or columns, and those that a relay needs.
+WRONG_VARIABLES = (("binlog_format", "MIXED", "ROW"), ("binlog_row_image", "MINIMAL", "FULL"))
+
 
 class Stream:
     """One process that reads the log."""

@@ -168,6 +168,17 @@ class Batches(BatchCase):
         self.assertEqual(code, 1)
         self.assertIn("rc=fatal refusal=1", errors)
 
+    def test_a_log_without_whole_rows_is_not_opened(self):
+        for name, wrong, right in binlog_server.WRONG_VARIABLES:
+            with self.subTest(name=name):
+                self.cursor.execute(f"SET GLOBAL {name} = {wrong}")
+                code, _, errors = self.run_tool(self.start)
+                self.assertNotEqual(code, 0)
+                self.assertIn("rc=fatal", errors)
+                self.assertIn(f"{name} = {wrong}", errors)
+                self.cursor.execute(f"SET GLOBAL {name} = {right}")
+                self.check()
+
     def test_memory_does_not_grow_with_a_transaction(self):
         self.cursor.execute("CREATE TEMPORARY TABLE numbers (n INT)")
         self.cursor.execute("INSERT INTO numbers VALUES " + ", ".join(f"({n})" for n in range(1000)))

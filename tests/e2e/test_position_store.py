@@ -260,6 +260,15 @@ class Beginning(StoreCase):
         connection.commit()
         self.begin_fails_with_rows(mine)
 
+    def test_a_log_without_whole_rows_is_refused_until_it_has_them(self):
+        mine = self.store()
+        for name, wrong, right in binlog_server.WRONG_VARIABLES:
+            with self.subTest(name=name):
+                self.cursor.execute(f"SET GLOBAL {name} = {wrong}")
+                self.failed(mine.ask("begin"), "fatal", f"{name} = {wrong}", f"set {name} = {right}")
+                self.cursor.execute(f"SET GLOBAL {name} = {right}")
+                self.assertEqual(mine.do("begin")["position"], self.end())
+
     def test_a_table_that_is_missing_is_named(self):
         self.cursor.execute("DROP TABLE outbox")
         self.failed(self.store().ask("begin"), "fatal", "outbox")

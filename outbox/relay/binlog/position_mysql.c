@@ -8,6 +8,39 @@
 
 #define NO_SUCH_STATEMENT 1064
 
+static const char log_variables_sql[] = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', "
+                                        "'binlog_format', 'binlog_row_image')";
+
+/* A server that does not have a variable has no other value than the one that is needed. */
+static enum rc check_variable(void *ctx, const struct db_row *row, struct err *err)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        const char *why;
+    } needed[] = {
+        {"log_bin", "ON", "the server writes no binary log"},
+        {"binlog_format", "ROW", "rows may be missing in the binary log"},
+        {"binlog_row_image", "FULL", "columns may be missing in the binary log"},
+    };
+    const char *value = row->columns[1] ? row->columns[1] : "";
+
+    (void)ctx;
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (strcmp(row->columns[0], needed[i].name) == 0 && strcmp(value, needed[i].value) != 0)
+            return err_fail(err, RC_FATAL, 0,
+                            "%s = %s, so %s: set %s = %s in the configuration of the server, and "
+                            "let the writers connect again",
+                            needed[i].name, value, needed[i].why, needed[i].name, needed[i].value);
+    return RC_OK;
+}
+
+enum rc position_mysql_check_log(struct db *db, struct err *err)
+{
+    return db_query(db, log_variables_sql, sizeof(log_variables_sql) - 1, check_variable, NULL,
+                    err);
+}
+
 static enum rc take_place(void *ctx, const struct db_row *row, struct err *err)
 {
     struct stream_position *end = ctx;

@@ -8,6 +8,12 @@
 #include "common/err.h"
 #include "outbox/relay/binlog/stream_ops.h"
 
+/* Checks that the log of the server has the whole rows of all transactions, by log_bin,
+ * binlog_format and binlog_row_image. These are global: a session that the administrator lets set
+ * its own ones is found when its statements are read (change_stream.h). Needs no privilege.
+ * RC_FATAL: err names the variable, its value and what to set. */
+enum rc position_mysql_check_log(struct db *db, struct err *err);
+
 /* Connects db and writes where the log of its server ends now: by GTID where the server has them,
  * else by file and offset. RC_FATAL: the account has no privilege, or the server, found without
  * GTIDs, writes no log. */

@@ -296,6 +296,8 @@ static enum rc find_end(struct position_store_mysql *store, struct stream_positi
     uint64_t session = db_session(reader->db);
 
     if (rc == RC_OK)
+        rc = position_mysql_check_log(reader->db, err);
+    if (rc == RC_OK)
         rc = position_mysql_read_end(reader->db, position, err);
     if (rc == RC_OK && position->before.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");

@@ -116,6 +116,8 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     stream->waits = stream->ended = false;
     rc = db_connect(stream->db, err);
     if (rc == RC_OK)
+        rc = position_mysql_check_log(stream->db, err);
+    if (rc == RC_OK)
         rc = read_definition(stream, err);
     if (rc == RC_OK)
         rc = begin_changes(stream, from, err);
