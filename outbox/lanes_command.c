@@ -7,6 +7,7 @@
 #include "common/options.h"
 #include "common/os.h"
 #include "outbox/lanes.h"
+#include "outbox/lanes_begin_command.h"
 #include "outbox/lanes_mysql.h"
 
 #include <inttypes.h>
@@ -293,50 +294,71 @@ static int run_command(const struct settings *settings, bool shows, int64_t coun
     return rc == RC_OK ? EXIT_DONE : options_fail(rc, &err);
 }
 
+/* What the command line asks for. */
+struct request {
+    int64_t wait_s;
+    bool replaces;
+    bool json;
+    bool shows;
+    int64_t count;     /* of set */
+    const char *begun; /* the lane of begin; NULL: another action */
+};
+
 /* Returns -1 when the arguments are valid, else the exit code. */
-static int check_arguments(const struct options *options, bool *shows, int64_t *count,
-                           int64_t wait_s)
+static int check_arguments(const struct options *options, struct request *request)
 {
     char **arguments = options->arguments;
+    bool of_begin = request->replaces || request->json;
     char *end = NULL;
 
-    *shows = options->argument_count == 1 && strcmp(arguments[0], "show") == 0;
-    if (*shows)
+    request->shows = options->argument_count == 1 && strcmp(arguments[0], "show") == 0;
+    if (options->argument_count == 2 && strcmp(arguments[0], "begin") == 0)
+        request->begun = arguments[1];
+    if (request->begun || (request->shows && !of_begin))
         return -1;
     if (options->argument_count == 2 && strcmp(arguments[0], "set") == 0)
-        *count = strtoll(arguments[1], &end, 10);
-    if (end && *end == '\0' && *count >= 1 && *count <= LANES_MAX && wait_s >= 0 && wait_s <= 86400)
+        request->count = strtoll(arguments[1], &end, 10);
+    if (end && *end == '\0' && request->count >= 1 && request->count <= LANES_MAX &&
+        request->wait_s >= 0 && request->wait_s <= 86400 && !of_begin)
         return -1;
     fprintf(stderr,
-            "tallybox lanes: expected show, or set N with a number from 1 to %d, and --wait with "
-            "seconds up to 86400\nTry `tallybox lanes --help`.\n",
+            "tallybox lanes: expected show, or set N with a number from 1 to %d and --wait with "
+            "seconds up to 86400, or begin LANE with --replace-position and --json\nTry `tallybox "
+            "lanes --help`.\n",
             LANES_MAX);
     return EXIT_USAGE;
 }
 
 int lanes_command(int argc, char **argv)
 {
-    int64_t wait_s = WAIT_S;
-    int64_t count = 0;
-    bool shows = false;
+    struct request request = {.wait_s = WAIT_S};
     const struct option_entry entries[] = {
-        {"wait", OPTION_NUMBER, &wait_s, "SECONDS",
+        {"wait", OPTION_NUMBER, &request.wait_s, "SECONDS",
          "with set: how long to wait until the lanes are empty; default 60", NULL},
+        {"replace-position", OPTION_FLAG, &request.replaces, NULL,
+         "with begin: also if the lane has a position; rows between it and the end of the log are "
+         "then not published",
+         NULL},
+        {"json", OPTION_FLAG, &request.json, NULL, "with begin: print one JSON object", NULL},
     };
     const struct option_parse parse = {
         .command = "tallybox lanes",
-        .arguments = "show | set N",
+        .arguments = "show | set N | begin LANE",
         .about =
             "Shows or changes the number of lanes (outbox tables) that votes are distributed over. "
             "During a change writers answer 503 until every lane is empty and its rows are "
             "acknowledged: this keeps the order of each key. A change that takes longer than "
             "--wait is undone, and the exit code is 3. If this command was killed, run it again, "
-            "or set the old number to undo the change. Missing tables are created.",
+            "or set the old number to undo the change. Missing tables are created.\n\n"
+            "begin lets a lane with source = binlog begin at the present end of the binary log: "
+            "the rows that its table has so far count as published. It is needed once if the table "
+            "has rows and the lane has no position. No relay may hold the lane meanwhile.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
         .examples = "Examples:\n"
                     "  tallybox lanes show\n"
-                    "  tallybox lanes set 4 --wait 300\n",
+                    "  tallybox lanes set 4 --wait 300\n"
+                    "  tallybox lanes begin outbox\n",
         .sections = "mysql",
     };
     struct options options;
@@ -344,12 +366,16 @@ int lanes_command(int argc, char **argv)
     int code = options_parse(&options, &parse, argc, argv);
 
     if (code < 0)
-        code = check_arguments(&options, &shows, &count, wait_s);
+        code = check_arguments(&options, &request);
     if (code < 0)
         code = options_load(&options, &config);
     if (code >= 0)
         return code;
-    code = run_command(config_settings(config), shows, count, wait_s);
+    if (request.begun)
+        code = lanes_begin_at_end(config_settings(config), request.begun, request.replaces,
+                                  request.json);
+    else
+        code = run_command(config_settings(config), request.shows, request.count, request.wait_s);
     config_free(config);
     return code;
 }

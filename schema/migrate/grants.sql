@@ -133,9 +133,12 @@ GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON si
 GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_housekeep'@'%';
 
 -- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It creates
--- and reads tables whose names depend on the number.
+-- and reads tables whose names depend on the number. The last two are for begin, which also needs
+-- REPLICATION CLIENT on a MySQL server without GTIDs.
 GRANT SELECT, CREATE ON outbox_side.* TO 'tallybox_lanes'@'%';
 GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
+GRANT UPDATE ON outbox_side.relay_lease TO 'tallybox_lanes'@'%';
+GRANT INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_lanes'@'%';
 
 -- status: `tallybox status`; reads counts, ages and owners. Leave out the privilege on created_at for a
 -- lane whose table lacks the column; `grants --role status` does so by itself.

@@ -261,6 +261,51 @@ class Lane(suite.Case):
         suite.wait_for("it to say why it is not ready",
                        lambda: "may not be published yet" in relay.why_not_ready())
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
+        # While the relay runs it holds the lane.
+        refused = self.begin(expect=suite.FAILED)
+        self.assertIn("holds the lane", refused.stderr)
+        relay.terminate()
+        self.assertIn("table outbox has so far count as published", self.begin().stdout)
+        relay = self.relay()
+        after = event(self.kind, "key", 1)
+        self.stack.append([after])
+        self.wait_records(1)
+        self.assertEqual([one.headers["id"] for one in self.records()], [after["id"]])
+
+    def begin(self, *words, **options):
+        return self.stack.tallybox("lanes", "begin", "outbox", *words, **{
+            "sets": {"lane.outbox.source": "binlog"}, **options})
+
+    def test_an_operator_replaces_a_position_only_by_saying_so(self):
+        # Of a relay that another test has killed.
+        self.stack.sql("REPLACE INTO relay_lease (lane, owner, epoch, lease_until) VALUES "
+                       "('outbox', '', 7, UTC_TIMESTAMP(3))")
+        begun = json.loads(self.begin("--json").stdout)
+        self.assertEqual({**begun, "gtids": ""}, {
+            "lane": "outbox", "table": "outbox", "replaced": False, "gtids": "", "file": None,
+            "offset": None})
+        self.assertTrue(begun["gtids"])
+        self.stack.append([event(self.kind, "key", 0)])
+        self.assertIn("--replace-position", self.begin(expect=suite.FAILED).stderr)
+        self.assertEqual(self.stack.sql("SELECT gtids FROM relay_position")[0][0], begun["gtids"])
+        again = json.loads(self.begin("--replace-position", "--json").stdout)
+        self.assertTrue(again["replaced"])
+        self.assertNotEqual(again["gtids"], begun["gtids"])
+        # A relay that was frozen when its lease ended is fenced.
+        self.assertEqual(self.stack.number("SELECT epoch FROM relay_lease WHERE lane = 'outbox'"), 9)
+        self.relay()
+        after = event(self.kind, "key", 1)
+        self.stack.append([after])
+        self.wait_records(1)
+        self.assertEqual([one.headers["id"] for one in self.records()], [after["id"]])
+
+    def test_only_a_lane_that_reads_the_log_can_begin(self):
+        refused = self.begin(sets={"lane.outbox.source": "table"}, expect=suite.FAILED)
+        self.assertIn("set lane.outbox.source = binlog", refused.stderr)
+        refused = self.stack.tallybox("lanes", "begin", "other", expect=suite.FAILED)
+        self.assertIn("other is not in relay.lanes", refused.stderr)
+        self.stack.tallybox("lanes", "show", "--json", expect=suite.USAGE)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
 
     def tasks(self):
         return [one[0] for one in self.stack.sql(

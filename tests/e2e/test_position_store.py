@@ -193,7 +193,8 @@ class Saving(StoreCase):
             self.cursor.execute("UPDATE relay_position SET server = 'that-other-one'")
             if refused:
                 self.failed(mine.ask("load"), "fatal", "reading the position of lane fast", "that-other-one",
-                            self.identity(), PLACE["file"], PLACE["offset"], "`tallybox relay begin fast`")
+                            self.identity(), PLACE["file"], PLACE["offset"],
+                            "`tallybox lanes begin fast --replace-position`")
             else:
                 self.assertEqual(mine.load(), position)
 
@@ -229,7 +230,7 @@ class Beginning(StoreCase):
         self.failed(store.ask("begin"), "fatal",
                     "finding where lane fast begins: table outbox has rows that may not be published yet: let "
                     "a table lane publish them first (source = table), or say that they are published with "
-                    "`tallybox relay begin fast`")
+                    "`tallybox lanes begin fast`")
 
     def test_a_lane_begins_at_the_end_of_the_log(self):
         mine = self.store()
@@ -272,6 +273,14 @@ class Beginning(StoreCase):
     def test_a_table_that_is_missing_is_named(self):
         self.cursor.execute("DROP TABLE outbox")
         self.failed(self.store().ask("begin"), "fatal", "outbox")
+
+
+class WithoutLog(StoreCase):
+    seconds = 15
+    arguments = ["--skip-log-bin"]
+
+    def test_a_server_without_a_log_is_refused(self):
+        self.failed(self.store().ask("begin"), "fatal", "log_bin = OFF")
 
 
 if suite.DATABASE == "mysql":

@@ -97,11 +97,12 @@ static enum rc take_row(void *ctx, const struct db_row *row, struct err *err)
     if (position->before.failed)
         return err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
     if (!position->by_gtid && strcmp(saved, present) != 0)
-        return err_fail(err, RC_FATAL, 0,
-                        "file %.80s and offset %" PRIu64 " belong to the binary log of server "
-                        "%.64s, but this is server %.64s: connect to that server again, or say "
-                        "that all rows are published with `tallybox relay begin %s`",
-                        position->file, position->offset, saved, present, loading->store->lane);
+        return err_fail(
+            err, RC_FATAL, 0,
+            "file %.80s and offset %" PRIu64 " belong to the binary log of server "
+            "%.64s, but this is server %.64s: connect to that server again, or say "
+            "that all rows are published with `tallybox lanes begin %s --replace-position`",
+            position->file, position->offset, saved, present, loading->store->lane);
     note_server(loading->store, present);
     loading->found = true;
     return RC_OK;
@@ -279,7 +280,7 @@ static enum rc check_table_is_empty(struct position_store_mysql *store, struct e
     return err_fail(err, RC_FATAL, 0,
                     "table %s has rows that may not be published yet: let a table lane publish "
                     "them first (source = table), or say that they are published with `tallybox "
-                    "relay begin %s`",
+                    "lanes begin %s`",
                     store->table, store->lane);
 }
 
@@ -323,6 +324,114 @@ static enum rc begin_position(void *ctx, struct stream_position *position, struc
         return RC_OK;
     reset_position(position);
     err_wrap(err, "finding where lane %s begins", store->lane);
+    return rc;
+}
+
+struct holder {
+    bool holds;
+    char owner[129];
+    int64_t left_ms;
+};
+
+static enum rc take_holder(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct holder *holder = ctx;
+
+    (void)err;
+    snprintf(holder->owner, sizeof(holder->owner), "%s", text_in(row, 0));
+    holder->left_ms = db_column_i64(row, 1);
+    holder->holds = holder->owner[0] && holder->left_ms >= 0;
+    return RC_OK;
+}
+
+/* Locks the lease row until the COMMIT and gives it a new epoch: a relay that was frozen until its
+ * lease expired can save no position any more. Without a row no relay has ever held the lane. */
+static enum rc take_free_lease(struct position_store_mysql *store, struct err *err)
+{
+    struct position_session *saver = &store->saver;
+    struct holder holder = {0};
+    enum rc rc;
+
+    buf_reset(&saver->sql);
+    put_sql(saver, "SELECT owner, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lease_until) DIV "
+                   "1000 FROM relay_lease WHERE lane = ");
+    put_text(saver, store->table);
+    put_sql(saver, " FOR UPDATE");
+    rc = db_query_buf(saver->db, &saver->sql, take_holder, &holder, err);
+    if (rc == RC_OK && holder.holds)
+        return err_fail(err, RC_REJECT, 0,
+                        "relay %s holds the lane, for %" PRId64 " ms from now: stop all relays "
+                        "that read it, and wait until the lease is over",
+                        holder.owner, holder.left_ms);
+    if (rc != RC_OK)
+        return rc;
+    buf_reset(&saver->sql);
+    put_sql(saver, "UPDATE relay_lease SET owner = '', epoch = epoch + 1 WHERE lane = ");
+    put_text(saver, store->table);
+    return db_exec_buf(saver->db, &saver->sql, NULL, err);
+}
+
+static enum rc check_no_position(struct position_store_mysql *store, bool may_replace,
+                                 bool *replaced, struct err *err)
+{
+    struct position_session *saver = &store->saver;
+    int64_t age_s = 0;
+    enum rc rc;
+
+    buf_reset(&saver->sql);
+    put_sql(saver, "SELECT TIMESTAMPDIFF(SECOND, saved_at, UTC_TIMESTAMP(3)) FROM relay_position "
+                   "WHERE lane = ");
+    put_text(saver, store->table);
+    put_sql(saver, " FOR UPDATE");
+    if (saver->sql.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for a statement");
+    rc = db_number(saver->db, buf_text(&saver->sql), &age_s, replaced, err);
+    if (rc != RC_OK || !*replaced || may_replace)
+        return rc;
+    return err_fail(err, RC_REJECT, 0,
+                    "the lane has a position, saved %" PRId64 " s ago, and a relay goes on there; "
+                    "with --replace-position rows that were committed since then are not "
+                    "published",
+                    age_s);
+}
+
+static enum rc write_end(struct position_store_mysql *store, bool may_replace,
+                         struct position_begun *begun, struct err *err)
+{
+    struct db *db = store->saver.db;
+    enum rc rc = connect_session(store, &store->saver, err);
+
+    if (rc == RC_OK)
+        rc = db_begin(db, err);
+    if (rc != RC_OK)
+        return rc;
+    rc = take_free_lease(store, err);
+    if (rc == RC_OK)
+        rc = check_no_position(store, may_replace, &begun->replaced, err);
+    if (rc == RC_OK)
+        rc = position_mysql_check_log(db, err);
+    if (rc == RC_OK)
+        rc = position_mysql_read_end(db, &begun->position, err);
+    if (rc == RC_OK && begun->position.before.failed)
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+    if (rc == RC_OK)
+        rc = upsert_position(store, &begun->position, 0, err);
+    if (rc == RC_OK)
+        return db_commit(db, err);
+    db_rollback(db);
+    return rc;
+}
+
+enum rc position_store_mysql_begin_at_end(struct position_store_mysql *store, bool may_replace,
+                                          struct position_begun *begun, struct err *err)
+{
+    enum rc rc;
+
+    reset_position(&begun->position);
+    begun->replaced = false;
+    rc = write_end(store, may_replace, begun, err);
+    if (rc != RC_OK)
+        err_wrap(err, "writing where lane %s begins", store->lane);
     return rc;
 }
 

@@ -43,6 +43,18 @@ enum rc position_store_mysql_open(struct position_store_mysql *store,
 /* Accepts a zeroed store. */
 void position_store_mysql_close(struct position_store_mysql *store);
 
+struct position_begun {
+    struct stream_position position; /* that was written; position.before is the caller's */
+    bool replaced;                   /* there was one before */
+};
+
+/* For an operator, in place of a relay: makes the present end of the log the position of the lane,
+ * so that its rows so far count as published. Uses the connection of the saver. RC_REJECT: a relay
+ * holds the lane, or it has a position and may_replace is false; nothing is written. RC_RETRY: it
+ * is unknown whether the position is written; repeating it is harmless. */
+enum rc position_store_mysql_begin_at_end(struct position_store_mysql *store, bool may_replace,
+                                          struct position_begun *begun, struct err *err);
+
 /* The ops are valid while store is open. */
 struct position_store position_store_mysql_ops(struct position_store_mysql *store);
 
