@@ -88,10 +88,16 @@ static enum rc read_gtids(struct db *db, const char *sql, struct stream_position
     return db_query(db, sql, strlen(sql), take_gtids, end, err);
 }
 
+/* Connects db, too. */
+static enum rc read_clock(struct db *db, struct stream_position *end, struct err *err)
+{
+    return db_number(db, "SELECT UNIX_TIMESTAMP()", &end->time_s, NULL, err);
+}
+
 enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err)
 {
     int64_t has_gtids = 0;
-    enum rc rc = db_connect(db, err);
+    enum rc rc = read_clock(db, end, err);
 
     buf_reset(&end->before);
     end->rows_done = 0;

@@ -22,6 +22,7 @@ enum column {
     COLUMN_OFFSET,
     COLUMN_GTID,
     COLUMN_ROWS_DONE,
+    COLUMN_TIME,
     COLUMN_SERVER,
     COLUMN_PRESENT,
 };
@@ -60,6 +61,7 @@ static void reset_position(struct stream_position *position)
     position->by_gtid = false;
     position->file[0] = position->gtid[0] = '\0';
     position->offset = position->rows_done = 0;
+    position->time_s = 0;
 }
 
 static void note_server(struct position_store_mysql *store, const char *server)
@@ -90,6 +92,7 @@ static enum rc take_row(void *ctx, const struct db_row *row, struct err *err)
     position->by_gtid = db_column_i64(row, COLUMN_BY_GTID) != 0;
     position->offset = db_column_u64(row, COLUMN_OFFSET);
     position->rows_done = db_column_u64(row, COLUMN_ROWS_DONE);
+    position->time_s = db_column_i64(row, COLUMN_TIME);
     snprintf(position->file, sizeof(position->file), "%s", text_in(row, COLUMN_FILE));
     snprintf(position->gtid, sizeof(position->gtid), "%s", text_in(row, COLUMN_GTID));
     if (row->columns[COLUMN_GTIDS])
@@ -117,7 +120,8 @@ static enum rc select_position(struct position_store_mysql *store, struct stream
 
     if (rc != RC_OK)
         return rc;
-    put_sql(reader, "SELECT by_gtid, gtids, file, file_offset, gtid, rows_done, server, ");
+    put_sql(reader, "SELECT by_gtid, gtids, file, file_offset, gtid, rows_done, "
+                    "TIMESTAMPDIFF(SECOND, '1970-01-01', committed_at), server, ");
     put_sql(reader, identity_of(reader));
     put_sql(reader, " FROM relay_position WHERE lane = ");
     put_text(reader, store->table);
@@ -184,7 +188,7 @@ static enum rc upsert_position(struct position_store_mysql *store,
 
     buf_reset(&saver->sql);
     put_sql(saver, "INSERT INTO relay_position (lane, epoch, by_gtid, gtids, file, file_offset, "
-                   "gtid, rows_done, server, saved_at) VALUES (");
+                   "gtid, rows_done, server, committed_at, saved_at) VALUES (");
     put_text(saver, store->table);
     buf_print(&saver->sql, ", %" PRId64 ", %d, ", epoch, position->by_gtid ? 1 : 0);
     db_put_text(saver->db, &saver->sql, before->data ? before->data : "", before->len);
@@ -194,11 +198,15 @@ static enum rc upsert_position(struct position_store_mysql *store,
     put_text(saver, position->gtid);
     buf_print(&saver->sql, ", %" PRIu64 ", ", position->rows_done);
     put_server(store);
+    if (position->time_s > 0)
+        buf_print(&saver->sql, ", FROM_UNIXTIME(%" PRId64 ")", position->time_s);
+    else
+        put_sql(saver, ", NULL");
     put_sql(saver, ", UTC_TIMESTAMP(3)) ON DUPLICATE KEY UPDATE epoch = VALUES(epoch), "
                    "by_gtid = VALUES(by_gtid), gtids = VALUES(gtids), file = VALUES(file), "
                    "file_offset = VALUES(file_offset), gtid = VALUES(gtid), "
                    "rows_done = VALUES(rows_done), server = VALUES(server), "
-                   "saved_at = VALUES(saved_at)");
+                   "committed_at = VALUES(committed_at), saved_at = VALUES(saved_at)");
     return db_exec_buf(saver->db, &saver->sql, NULL, err);
 }
 

@@ -229,6 +229,7 @@ static enum rc write_position(void *ctx, struct stream_position *position, struc
     position->by_gtid = stream->by_gtid;
     snprintf(position->file, sizeof(position->file), "%s", changes->file);
     position->offset = changes->offset;
+    position->time_s = changes->time_s;
     snprintf(position->gtid, sizeof(position->gtid), "%s",
              changes->state == CHANGE_OUTSIDE && changes->skip > 0 ? changes->skip_gtid
                                                                    : buf_text(&gtid));

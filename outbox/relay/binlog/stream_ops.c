@@ -12,5 +12,6 @@ bool stream_position_copy(struct stream_position *to, const struct stream_positi
     to->offset = from->offset;
     snprintf(to->gtid, sizeof(to->gtid), "%s", from->gtid);
     to->rows_done = from->rows_done;
+    to->time_s = from->time_s;
     return !to->before.failed && !from->before.failed;
 }

@@ -25,6 +25,7 @@ struct stream_position {
     uint64_t offset;
     char gtid[BINLOG_GTID_SIZE]; /* of the next transaction if rows_done is above 0 */
     uint64_t rows_done;          /* rows of the table in the next transaction that are done */
+    int64_t time_s; /* of the last transaction before it, by the server's clock; 0: unknown */
 };
 
 enum stream_kind {
