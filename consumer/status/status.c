@@ -67,8 +67,10 @@ enum rc status_outcome(const struct status *status)
     for (size_t i = 0; i < status->schema_count; i++)
         worsen_rc(&worst, &status->schemas[i].fault);
     worsen_rc(&worst, &status->outbox_fault);
-    for (size_t i = 0; i < status->lane_count; i++)
+    for (size_t i = 0; i < status->lane_count; i++) {
         worsen_rc(&worst, &status->lanes[i].fault);
+        worsen_rc(&worst, &status->lanes[i].position.fault);
+    }
     worsen_rc(&worst, &status->written_fault);
     worsen_rc(&worst, &status->instances_fault);
     worsen_rc(&worst, &status->retry.fault);
@@ -197,6 +199,31 @@ static void put_readyz(char text[READYZ_SIZE], const struct status *status, cons
     }
 }
 
+static void check_position(struct problems *problems, const struct status_lane *lane,
+                           const char *readyz)
+{
+    const struct status_position *position = &lane->position;
+    char age[WHEN_AGE_SIZE];
+
+    check_fault(problems, lane->name, &position->fault);
+    if (position->fault.rc == RC_OK && !position->found && lane->rows > 0)
+        add_problem(problems,
+                    "lane %s: it has no position in the binary log, and table %s has rows, which "
+                    "may not be published: publish them with source = table, or `tallybox lanes "
+                    "begin %s` if they are published",
+                    lane->name, lane->table, lane->name);
+    if (position->is_purged)
+        add_problem(problems,
+                    "lane %s: the server has deleted file %s of the binary log, to which its "
+                    "position belongs",
+                    lane->name, position->file);
+    when_age(age, position->behind_ms);
+    if (position->behind_ms > problems->status->stale_ms)
+        add_problem(problems, "lane %s: its position in the binary log is %s behind, %s%s%s",
+                    lane->name, age, lane->owner[0] ? "held by " : "and no relay holds the lane",
+                    lane->owner, readyz);
+}
+
 static void check_lane(struct problems *problems, const struct status_lane *lane)
 {
     char age[WHEN_AGE_SIZE];
@@ -215,6 +242,8 @@ static void check_lane(struct problems *problems, const struct status_lane *lane
         add_problem(problems, "lane %s: its oldest row waits for %s, %s%s%s", lane->name, age,
                     lane->owner[0] ? "held by " : "and no relay holds the lane", lane->owner,
                     readyz);
+    if (lane->is_stream)
+        check_position(problems, lane, readyz);
     if (lane->diverted_keys > 0) {
         status_diverted_text(diverted, lane);
         add_problem(problems, "lane %s: %s", lane->name, diverted);

@@ -47,13 +47,37 @@ struct status_schema {
     char missing[STATUS_TOPIC_SIZE];   /* its tables that are not there: "outbox, instance" */
 };
 
+#define STATUS_GTIDS_SIZE 1000
+#define STATUS_FILE_SIZE 513
+
+/* Where a lane that reads the binary log goes on. */
+struct status_position {
+    struct status_fault fault;
+    bool found;
+    bool by_gtid;                  /* gtids says where; otherwise file and offset do */
+    char gtids[STATUS_GTIDS_SIZE]; /* all transactions before it, possibly cut */
+    char file[STATUS_FILE_SIZE];   /* "": not known, or a file of another server */
+    int64_t offset;
+    int64_t saved_ms; /* age; STATUS_UNKNOWN if there is none, as for the next two */
+    /* Every transaction that was committed longer ago is before it; 0 at the end of the log. */
+    int64_t behind_ms;
+    int64_t behind_bytes; /* of the log behind it */
+    /* Of the log before it, that the server keeps. No meaning if behind_bytes is unknown. */
+    int64_t kept_bytes;
+    bool is_oldest_file; /* the server will delete this file next */
+    bool is_purged;      /* the server has deleted this file */
+};
+
 struct status_lane {
     struct status_fault fault;
     char name[STATUS_NAME_SIZE];
     char table[STATUS_NAME_SIZE];
-    bool no_table;                /* the fault is that the lane's own table is missing */
-    int64_t rows;                 /* STATUS_COUNT_MAX: that many or more */
-    int64_t oldest_ms;            /* age; STATUS_UNKNOWN if the lane is empty or age_unknown */
+    bool no_table;  /* the fault is that the lane's own table is missing */
+    int64_t rows;   /* STATUS_COUNT_MAX: that many or more */
+    bool is_stream; /* it reads the binary log; its rows stay in the table */
+    struct status_position position;
+    /* age; STATUS_UNKNOWN if the lane is empty, age_unknown or is_stream */
+    int64_t oldest_ms;
     bool age_unknown;             /* there is no created_at, or it may not be read */
     char owner[STATUS_NAME_SIZE]; /* "": the lease is free */
     int64_t epoch;
@@ -181,6 +205,8 @@ struct status {
     char cluster[STATUS_CLUSTER_SIZE]; /* a cluster whose other nodes may write; "": none */
     struct status_lane lanes[STATUS_LANES_MAX];
     size_t lane_count;
+    struct status_fault log_fault; /* of the sizes of the binary log */
+    int64_t log_expire_ms;         /* its files are deleted after this time; 0: never */
     struct status_fault written_fault;
     struct lanes written; /* the lanes that writers use, whether or not relay.lanes lists them */
     bool served[LANES_MAX];

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "consumer/installation_mysql.h"
 #include "consumer/singleton_lease.h"
+#include "consumer/status/status_log_mysql.h"
 #include "outbox/outbox.h"
 
 #include <assert.h>
@@ -51,17 +52,23 @@ static int64_t number_or_unknown(const struct db_row *row, size_t column)
 /* The account may be that of another role, so the text of the error alone is no remedy. */
 static const char status_grants[] = "`tallybox migrate grants --role status` those of this command";
 
-static void set_fault(const struct side *side, struct status_fault *fault, enum rc rc,
-                      const struct err *err)
+void status_mysql_set_fault(struct status_fault *fault, bool has_schema, enum rc rc,
+                            const struct err *err)
 {
     if (rc == RC_OK)
         return;
     status_fail(fault, rc, err);
-    fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE && !side->has_schema;
-    fault->no_table = fault->err.code == DB_NO_SUCH_TABLE && side->has_schema;
+    fault->no_schema = fault->err.code == DB_NO_SUCH_TABLE && !has_schema;
+    fault->no_table = fault->err.code == DB_NO_SUCH_TABLE && has_schema;
     if (db_error_lacks_privilege((unsigned)fault->err.code) &&
         !strstr(fault->err.text, status_grants))
         err_fail(&fault->err, rc, fault->err.code, "%s, %s", fault->err.text, status_grants);
+}
+
+static void set_fault(const struct side *side, struct status_fault *fault, enum rc rc,
+                      const struct err *err)
+{
+    status_mysql_set_fault(fault, side->has_schema, rc, err);
 }
 
 /* Runs side->sql unless the part has failed before. */
@@ -176,7 +183,8 @@ static void fill_lane(struct side *side, struct status_lane *lane)
     lane->oldest_ms = STATUS_UNKNOWN;
     set_fault(side, &lane->fault,
               db_has_column(side->db, lane->table, "created_at", &has_age, &err), &err);
-    lane->age_unknown = !has_age;
+    lane->age_unknown = !has_age && !lane->is_stream;
+    has_age = has_age && !lane->is_stream;
     set_sql(side, "SELECT COUNT(*), (SELECT ");
     buf_text_put(sql, has_age ? AGE_OF("created_at") : "NULL");
     buf_text_put(sql, " FROM ");
@@ -203,8 +211,10 @@ static void fill_lanes(struct side *side, struct status *status, const struct se
 
         snprintf(lane->name, sizeof(lane->name), "%s", settings->lanes[i].name);
         snprintf(lane->table, sizeof(lane->table), "%s", settings->lanes[i].table);
+        lane->is_stream = strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) == 0;
         fill_lane(side, lane);
     }
+    status_log_mysql_fill(status, side->db, side->has_schema);
 }
 
 static void fill_written(struct side *side, struct status *status)

@@ -14,6 +14,11 @@ typedef void (*status_on_drift)(void *ctx, const char *table, bool is_whole, boo
 typedef enum rc (*status_compare)(const struct settings *settings, const char *section,
                                   status_on_drift on_drift, void *ctx, struct err *err);
 
+/* As status_fail(), for a fault of a database. has_schema: all its migrations were finished. RC_OK
+ * is ignored. */
+void status_mysql_set_fault(struct status_fault *fault, bool has_schema, enum rc rc,
+                            const struct err *err);
+
 /* Fills schemas, lanes, instances, retry queue, progress, dead records, roll-up and housekeeping,
  * each with its fault. Waits at most a few seconds for a server. RC_FATAL: no memory. */
 enum rc status_mysql_fill(struct status *status, const struct settings *settings,

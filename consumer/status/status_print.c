@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/status/status_print.h"
 
+#include "common/text.h"
 #include "common/utc.h"
 #include "consumer/singleton_lease.h"
 #include "outbox/lanes.h"
@@ -18,6 +19,7 @@
 #define LINE_COLUMNS 100
 #define COLUMNS_MAX 8
 #define CELL_SIZE 64
+#define GTIDS_SHOWN_BYTES 120
 #define NAME_COLUMNS 30 /* longer names are cut at the start: instances differ at the end */
 
 /* A table that is printed row by row. Running the same rows twice first finds the widths of the
@@ -240,6 +242,66 @@ static void put_writer_lanes(const struct status *status, struct buf *out)
     }
 }
 
+/* Why an expiry is 0 is told by the settings of the server. */
+static void put_log(const struct status *status, struct buf *out, const struct status_lane *lane)
+{
+    const struct status_position *position = &lane->position;
+    char expiry[WHEN_AGE_SIZE];
+
+    when_age(expiry, status->log_expire_ms);
+    if (!position->file[0])
+        return;
+    if (status->log_fault.rc != RC_OK)
+        put_line(out,
+                 "%s: how much of the log the server keeps is not known; the account needs "
+                 "REPLICATION CLIENT, on MariaDB BINLOG MONITOR: %s",
+                 lane->name, status->log_fault.err.text);
+    else if (position->is_purged)
+        put_line(out, "%s: the server has deleted file %s", lane->name, position->file);
+    else
+        put_line(out,
+                 "%s: %" PRId64 " bytes of the log are behind its position, and %" PRId64
+                 " are kept before it; %s is %s; files are deleted %s%s",
+                 lane->name, position->behind_bytes, position->kept_bytes, position->file,
+                 position->is_oldest_file ? "the oldest file" : "not the oldest file",
+                 status->log_expire_ms > 0 ? "after " : "by the administrator",
+                 status->log_expire_ms > 0 ? expiry : "");
+}
+
+static void put_position(const struct status *status, struct buf *out,
+                         const struct status_lane *lane)
+{
+    const struct status_position *position = &lane->position;
+    char gtids[GTIDS_SHOWN_BYTES];
+    char saved[WHEN_AGE_SIZE];
+    char behind[WHEN_AGE_SIZE];
+
+    if (position->fault.rc != RC_OK) {
+        put_line(out, "%s: its position in the binary log is not known: %s", lane->name,
+                 position->fault.err.text);
+        return;
+    }
+    if (!position->found) {
+        put_line(out, "%s: it has no position in the binary log yet", lane->name);
+        return;
+    }
+    snprintf(gtids, sizeof(gtids), "%s", position->gtids);
+    text_cut(gtids, sizeof(gtids), strlen(position->gtids));
+    when_age(saved, position->saved_ms);
+    when_age(behind, position->behind_ms);
+    put_line(out, "%s: reads the binary log; position %s%s%s, saved %s ago, %s%s", lane->name,
+             position->by_gtid ? "behind the transactions " : "",
+             position->by_gtid ? gtids[0] ? gtids : "(none)" : "",
+             position->by_gtid ? "" : "by file and offset", saved,
+             position->behind_ms == STATUS_UNKNOWN ? "how old is not known"
+             : position->behind_ms == 0            ? "at the end of the log"
+                                                   : behind,
+             position->behind_ms > 0 ? " behind" : "");
+    if (position->file[0])
+        put_line(out, "%s: file %s, offset %" PRId64, lane->name, position->file, position->offset);
+    put_log(status, out, lane);
+}
+
 static void put_outbox(const struct status *status, struct buf *out)
 {
     size_t known = 0;
@@ -277,6 +339,8 @@ static void put_outbox(const struct status *status, struct buf *out)
                      "%s: the age of its oldest row is not known: the table has no column "
                      "created_at, or the account may not read it",
                      lane->name);
+        if (lane->fault.rc == RC_OK && lane->is_stream)
+            put_position(status, out, lane);
         if (lane->diverted_keys > 0)
             put_line(out, "%s: %s", lane->name, diverted);
     }
@@ -581,6 +645,28 @@ static json_t *schemas_json(const struct status *status)
     return list;
 }
 
+/* null for a lane that reads its table. */
+static json_t *position_json(const struct status *status, const struct status_lane *lane)
+{
+    const struct status_position *one = &lane->position;
+    bool has_file = one->found && one->file[0];
+    bool is_known = one->behind_bytes != STATUS_UNKNOWN;
+
+    if (!lane->is_stream)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "error",
+                     fault_json(&one->fault), "gtids",
+                     one->found && one->by_gtid ? json_string(one->gtids) : json_null(), "file",
+                     has_file ? json_string(one->file) : json_null(), "offset",
+                     has_file ? json_integer((json_int_t)one->offset) : json_null(), "saved_age_ms",
+                     number_json(one->saved_ms), "behind_ms", number_json(one->behind_ms),
+                     "log_error", fault_json(&status->log_fault), "behind_bytes",
+                     number_json(one->behind_bytes), "kept_bytes",
+                     number_json(is_known ? one->kept_bytes : STATUS_UNKNOWN), "oldest_file",
+                     is_known ? json_boolean(one->is_oldest_file) : json_null(), "purged",
+                     one->is_purged, "log_expire_ms", number_json(status->log_expire_ms));
+}
+
 static json_t *lanes_json(const struct status *status)
 {
     json_t *list = json_array();
@@ -591,7 +677,7 @@ static json_t *lanes_json(const struct status *status)
 
         append_json(
             &list,
-            json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o}",
+            json_pack("{s:o, s:s, s:s, s:I, s:b, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o}",
                       "error", fault_json(&one->fault), "lane", one->name, "table", one->table,
                       "rows", (json_int_t)one->rows, "rows_more", one->rows >= STATUS_COUNT_MAX,
                       "oldest_age_ms", number_json(one->oldest_ms), "owner", text_json(one->owner),
@@ -602,7 +688,8 @@ static json_t *lanes_json(const struct status *status)
                                          : json_null(),
                       "diverted_key", text_json(one->diverted_key), "diverted_reason",
                       text_json(one->diverted_reason), "block_ms",
-                      one->block_ms ? json_integer((json_int_t)one->block_ms) : json_null()));
+                      one->block_ms ? json_integer((json_int_t)one->block_ms) : json_null(),
+                      "position", position_json(status, one)));
     }
     return list;
 }

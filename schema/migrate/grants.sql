@@ -148,6 +148,7 @@ GRANT SELECT ON sink_side.installation TO 'tallybox_status'@'%';
 GRANT SELECT (seq) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
 GRANT SELECT (created_at) ON outbox_side.relay_lane TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.relay_lease TO 'tallybox_status'@'%';
+GRANT SELECT ON outbox_side.relay_position TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.outbox_lanes TO 'tallybox_status'@'%';
 GRANT SELECT ON outbox_side.instance TO 'tallybox_status'@'%';
 GRANT SELECT (id, task_group, scene, handler, ordering_key, origin, state, class, age_state, next_at, exhausts_at, reason_class, reason, updated_at) ON outbox_side.retry_task TO 'tallybox_status'@'%';

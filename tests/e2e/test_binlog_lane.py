@@ -307,6 +307,57 @@ class Lane(suite.Case):
         self.stack.tallybox("lanes", "show", "--json", expect=suite.USAGE)
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
 
+    def position(self, **options):
+        sets = {"lane.outbox.source": "binlog", **options}
+        shown = json.loads(self.stack.tallybox("status", "--json", sets=sets).stdout)
+        lane, = shown["outbox"]["lanes"]
+        return lane["position"], " ".join(shown["problems"])
+
+    def test_status_shows_the_position_of_the_lane(self):
+        self.stack.append([event(self.kind, "key", 0)])
+        position, problems = self.position()
+        self.assertIsNone(position["saved_age_ms"])
+        self.assertIn("`tallybox lanes begin outbox`", problems)
+        self.stack.sql("DELETE FROM outbox")
+        relay = self.relay()
+        self.stack.append([event(self.kind, "key", 1)])
+        self.wait_records(1)
+        suite.wait_for("a file", lambda: self.position()[0]["file"])
+        position, problems = self.position()
+        self.assertIsNone(position["error"])
+        self.assertRegex(position["gtids"], r"\d+-\d+|:\d+")
+        self.assertLess(position["saved_age_ms"], 30000)
+        self.assertLess(position["behind_ms"], 30000)
+        self.assertFalse(position["purged"])
+        # The account of status has no privilege for this.
+        self.assertIsNone(position["behind_bytes"])
+        self.assertIsNone(position["kept_bytes"])
+        self.assertRegex(position["log_error"], "denied")
+        self.assertNotIn("lane outbox", problems)
+        text = " ".join(self.stack.tallybox("status", sets={"lane.outbox.source": "binlog"})
+                        .stdout.split())
+        self.assertIn("outbox: reads the binary log; position behind the transactions", text)
+        self.assertIn("needs REPLICATION CLIENT", text)
+        self.stack.sql("GRANT REPLICATION CLIENT ON *.* TO 'tallybox_status'@'%'")
+        self.addCleanup(self.stack.sql, "REVOKE REPLICATION CLIENT ON *.* FROM 'tallybox_status'@'%'")
+        suite.wait_for("less than a megabyte behind",
+                       lambda: 0 <= self.position()[0]["behind_bytes"] < 1e6)
+        before = self.position()[0]
+        self.assertGreater(before["kept_bytes"], 0)
+        self.assertIsNone(before["log_error"])
+        self.assertGreater(before["log_expire_ms"] + 1, 0)
+        # Without a relay the position stays, and the log grows.
+        relay.terminate()
+        before = self.position()[0]
+        self.stack.append([event(self.kind, "key", 2, b"x" * 100000)])
+        after = self.position()[0]
+        self.assertGreaterEqual(after["behind_bytes"] - before["behind_bytes"], 100000)
+        self.assertEqual(after["kept_bytes"], before["kept_bytes"])
+        time.sleep(1.1)
+        self.assertGreater(self.position()[0]["behind_ms"], 1000)
+        position, problems = self.position(**{"admin.stale_ms": 1000})
+        self.assertIn("lane outbox: its position in the binary log is", problems)
+
     def tasks(self):
         return [one[0] for one in self.stack.sql(
             "SELECT idempotency_key FROM retry_task ORDER BY id")]

@@ -106,6 +106,16 @@ static json_t *json_of(const struct status *status)
     return root;
 }
 
+static void judge_problem(const struct status *status, const char *words, bool expected)
+{
+    struct buf out = {0};
+
+    status_put_summary(status, &out);
+    if ((strstr(buf_text(&out), words) != NULL) != expected)
+        fail_msg("\"%s\" %s:\n%s", words, expected ? "is not in" : "is in", buf_text(&out));
+    buf_done(&out);
+}
+
 static void the_retry_queue_reports_tasks_that_wait_for_an_operator(void **state)
 {
     struct status *status = status_make();
@@ -717,6 +727,129 @@ static void json_has_a_fault_in_its_part(void **state)
     free(status);
 }
 
+/* Its rows stay in the table, so their age is no delay. */
+static struct status *status_with_stream(void)
+{
+    struct status *status = status_full();
+    struct status_lane *lane = &status->lanes[1];
+    struct status_position *position = &lane->position;
+
+    lane->is_stream = true;
+    lane->rows = 7;
+    set(lane->name, "fast");
+    position->found = position->by_gtid = true;
+    set(position->gtids, "0-1-77");
+    set(position->file, "binlog.000042");
+    position->offset = 4711;
+    position->saved_ms = 900;
+    position->behind_ms = 2500;
+    position->behind_bytes = 3210;
+    position->kept_bytes = 99000;
+    status->log_expire_ms = 86400000;
+    return status;
+}
+
+/* As assert_says(), for words that may be on two lines. */
+static void assert_reads(const struct status *status, const char *words)
+{
+    struct buf out = {0};
+    struct buf line = {0};
+
+    status_print_text(status, &out);
+    for (const char *at = buf_text(&out); *at; at++)
+        if (*at != '\n' && (*at != ' ' || at[1] != ' '))
+            buf_char(&line, *at);
+    if (!strstr(buf_text(&line), words))
+        fail_msg("\"%s\" is not in:\n%s", words, buf_text(&line));
+    buf_done(&out);
+    buf_done(&line);
+}
+
+static void a_lane_that_reads_the_log_shows_its_position(void **state)
+{
+    struct status *status = status_with_stream();
+    struct status_position *position = &status->lanes[1].position;
+
+    (void)state;
+    assert_reads(status, "fast: reads the binary log; position behind the transactions 0-1-77, "
+                         "saved 900 ms ago, 2.5 s behind");
+    assert_reads(status, "fast: file binlog.000042, offset 4711");
+    assert_reads(status, "fast: 3210 bytes of the log are behind its position, and 99000 are kept "
+                         "before it;");
+    assert_reads(status, "not the oldest file; files are deleted after 24 h");
+    position->is_oldest_file = true;
+    position->behind_ms = 0;
+    status->log_expire_ms = 0;
+    assert_reads(status, "at the end of the log");
+    assert_reads(status, "is the oldest file; files are deleted by the administrator");
+    position->by_gtid = false;
+    assert_reads(status, "position by file and offset");
+    position->found = false;
+    assert_reads(status, "fast: it has no position in the binary log yet");
+    free(status);
+}
+
+static void the_size_of_the_log_needs_a_privilege(void **state)
+{
+    struct status *status = status_with_stream();
+    struct err err = {0};
+
+    (void)state;
+    status->lanes[1].position.behind_bytes = STATUS_UNKNOWN;
+    err_set(&err, "Access denied (1227)");
+    status_fail(&status->log_fault, RC_FATAL, &err);
+    assert_reads(status, "needs REPLICATION CLIENT, on");
+    assert_reads(status, "Access denied (1227)");
+    assert_int_equal(status_outcome(status), RC_OK);
+    free(status);
+}
+
+static void a_position_that_does_not_move_is_a_problem(void **state)
+{
+    struct status *status = status_with_stream();
+    struct status_position *position = &status->lanes[1].position;
+
+    (void)state;
+    judge_problem(status, "lane fast", false);
+    position->behind_ms = 60001;
+    judge_problem(status,
+                  "lane fast: its position in the binary log is 1 min behind, and no relay "
+                  "holds the lane",
+                  true);
+    position->behind_ms = 0;
+    position->is_purged = true;
+    judge_problem(status, "lane fast: the server has deleted file binlog.000042", true);
+    position->is_purged = position->found = false;
+    judge_problem(status, "`tallybox lanes begin fast` if they are published", true);
+    status->lanes[1].rows = 0;
+    judge_problem(status, "lane fast", false);
+    free(status);
+}
+
+static void json_has_the_position_of_a_lane_that_reads_the_log(void **state)
+{
+    struct status *status = status_with_stream();
+    json_t *root = json_of(status);
+    json_t *lanes = json_object_get(json_object_get(root, "outbox"), "lanes");
+    json_t *position = json_object_get(json_array_get(lanes, 1), "position");
+
+    (void)state;
+    assert_true(json_is_null(json_object_get(json_array_get(lanes, 0), "position")));
+    assert_true(json_is_null(json_object_get(position, "error")));
+    assert_string_equal(json_string_value(json_object_get(position, "gtids")), "0-1-77");
+    assert_string_equal(json_string_value(json_object_get(position, "file")), "binlog.000042");
+    assert_int_equal(json_integer_value(json_object_get(position, "offset")), 4711);
+    assert_int_equal(json_integer_value(json_object_get(position, "saved_age_ms")), 900);
+    assert_int_equal(json_integer_value(json_object_get(position, "behind_ms")), 2500);
+    assert_int_equal(json_integer_value(json_object_get(position, "behind_bytes")), 3210);
+    assert_int_equal(json_integer_value(json_object_get(position, "kept_bytes")), 99000);
+    assert_true(json_is_false(json_object_get(position, "oldest_file")));
+    assert_true(json_is_false(json_object_get(position, "purged")));
+    assert_int_equal(json_integer_value(json_object_get(position, "log_expire_ms")), 86400000);
+    json_decref(root);
+    free(status);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -747,6 +880,10 @@ int main(void)
         cmocka_unit_test(an_expired_lease_differs_from_a_valid_one),
         cmocka_unit_test(a_lease_from_before_the_clock_was_set_back_is_named),
         cmocka_unit_test(lines_stay_within_100_columns),
+        cmocka_unit_test(a_lane_that_reads_the_log_shows_its_position),
+        cmocka_unit_test(the_size_of_the_log_needs_a_privilege),
+        cmocka_unit_test(a_position_that_does_not_move_is_a_problem),
+        cmocka_unit_test(json_has_the_position_of_a_lane_that_reads_the_log),
         cmocka_unit_test(json_has_the_same_facts_as_numbers),
         cmocka_unit_test(json_has_a_fault_in_its_part),
     };
