@@ -406,6 +406,7 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
     int64_t age_ms = metric_value(&lane->metrics->oldest_age);
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[SETTING_NAME_SIZE + 32];
+    struct err err;
 
     add_condition_health(health, lane->name, "reading", &lane->reading);
     add_condition_health(health, lane->name, "sending", &lane->sending);
@@ -413,6 +414,10 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
                          &lane->deleting);
     add_condition_health(health, lane->name, "diverting", &lane->diverting);
     add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
+    if (lane->is_stream && condition_read(&runtime->streams.keeper.log_kept, &err)) {
+        snprintf(dependency, sizeof(dependency), "%s log", lane->name);
+        health_warn(health, dependency, "%s", err.text);
+    }
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,

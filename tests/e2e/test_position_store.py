@@ -275,6 +275,37 @@ class Beginning(StoreCase):
         self.failed(self.store().ask("begin"), "fatal", "outbox")
 
 
+class Keeping(StoreCase):
+    seconds = 15
+
+    def risk(self, store, file, age=0):
+        return store.do("risk", position={**EMPTY, "file": file}, time=int(time.time()) - age)["risk"]
+
+    def test_a_log_that_is_deleted_soon_is_named(self):
+        mine = self.store()
+        self.insert()
+        self.cursor.execute("PURGE BINARY LOGS TO %s", [self.log_file()])
+        self.cursor.execute("SET GLOBAL binlog_expire_logs_seconds = 600")
+        oldest = self.log_file()
+        # The file that is written to stays.
+        self.assertEqual(self.risk(mine, oldest, 5000), "")
+        self.cursor.execute("FLUSH BINARY LOGS")
+        self.insert()
+        self.assertEqual(self.risk(mine, oldest, 100), "")
+        self.assertRegex(self.risk(mine, oldest, 500), f"{oldest}, the oldest file of the binary log, which "
+                         r"the server may delete in \d+ s: .*binlog_expire_logs_seconds = 600")
+        self.assertEqual(self.risk(mine, self.log_file(), 500), "")
+        self.assertEqual(self.risk(mine, "", 500), "")
+        self.cursor.execute("SET GLOBAL binlog_expire_logs_seconds = 0")
+        self.assertEqual(self.risk(mine, oldest, 500), "")
+        self.cursor.execute("PURGE BINARY LOGS TO %s", [self.log_file()])
+        self.assertIn(f"the server has deleted {oldest} of the binary log", self.risk(mine, oldest))
+        right = "REPLICATION CLIENT" if suite.DATABASE == "mysql" else "BINLOG MONITOR"
+        self.cursor.execute(f"REVOKE {right} ON *.* FROM relay@'%'")
+        other = self.store()
+        self.assertEqual(other.ask("risk", position=PLACE, time=0)["rc"], "fatal")
+
+
 class WithoutLog(StoreCase):
     seconds = 15
     arguments = ["--skip-log-bin"]

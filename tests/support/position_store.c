@@ -66,6 +66,17 @@ static json_t *run_request(const struct position_store *store, const json_t *req
         buf_done(&saved.before);
         return json_pack("{s:s, s:s, s:b}", "rc", rc_name(rc), "error", err.text, "fenced", flag);
     }
+    if (strcmp(what, "risk") == 0) {
+        struct stream_position looked_at = {0};
+        struct err risk = {0};
+
+        read_position(&looked_at, json_object_get(request, "position"));
+        looked_at.time_s = number_of(request, "time");
+        rc = store->find_risk(store->ctx, &looked_at, &risk, &err);
+        buf_done(&looked_at.before);
+        return json_pack("{s:s, s:s, s:s}", "rc", rc_name(rc), "error", err.text, "risk",
+                         risk.text);
+    }
     rc = strcmp(what, "load") == 0 ? store->load(store->ctx, &position, &flag, &err)
                                    : store->begin(store->ctx, &position, &err);
     return json_pack("{s:s, s:s, s:b, s:o}", "rc", rc_name(rc), "error", err.text, "found", flag,

@@ -3,10 +3,15 @@
 
 #include "outbox/relay/binlog/gtid_set.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define NO_SUCH_STATEMENT 1064
+
+/* An operator is told so long before a file expires, or for half of the time that files are kept.
+ */
+#define EXPIRY_MARGIN_S (6 * 3600)
 
 static const char log_variables_sql[] = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', "
                                         "'binlog_format', 'binlog_row_image')";
@@ -110,6 +115,72 @@ enum rc position_mysql_read_end(struct db *db, struct stream_position *end, stru
         return rc;
     return has_gtids ? read_gtids(db, "SELECT @@GLOBAL.gtid_executed", end, err)
                      : read_place(db, end, err);
+}
+
+/* The files of the log, the oldest one first. */
+struct log_files {
+    const char *file;
+    size_t count;
+    size_t number; /* of the file, from 1; 0: it is not there */
+};
+
+static enum rc take_file(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct log_files *files = ctx;
+
+    (void)err;
+    files->count++;
+    if (strcmp(row->columns[0], files->file) == 0)
+        files->number = files->count;
+    return RC_OK;
+}
+
+/* The server deletes a file when its last event is older than the expiry. That event is not older
+ * than the position. */
+static enum rc judge_expiry(struct db *db, const struct stream_position *position, struct err *risk,
+                            struct err *err)
+{
+    int64_t expire_s = 0;
+    int64_t now_s = 0;
+    int64_t margin_s;
+    int64_t left_s;
+    enum rc rc = db_number(db, "SELECT @@GLOBAL.binlog_expire_logs_seconds", &expire_s, NULL, err);
+
+    if (rc == RC_OK)
+        rc = db_number(db, "SELECT UNIX_TIMESTAMP()", &now_s, NULL, err);
+    if (rc != RC_OK || expire_s == 0 || position->time_s == 0)
+        return rc;
+    margin_s = expire_s / 2 < EXPIRY_MARGIN_S ? expire_s / 2 : EXPIRY_MARGIN_S;
+    left_s = position->time_s + expire_s - now_s;
+    if (left_s < margin_s)
+        err_set(risk,
+                "the position is in %.80s, the oldest file of the binary log, which the server may "
+                "delete in %" PRId64 " s: let the lane read on, or raise "
+                "binlog_expire_logs_seconds = %" PRId64,
+                position->file, left_s > 0 ? left_s : 0, expire_s);
+    return RC_OK;
+}
+
+enum rc position_mysql_find_risk(struct db *db, const struct stream_position *position,
+                                 struct err *risk, struct err *err)
+{
+    static const char sql[] = "SHOW BINARY LOGS";
+    struct log_files files = {.file = position->file};
+    enum rc rc = RC_OK;
+
+    risk->text[0] = '\0';
+    if (!position->file[0])
+        return RC_OK;
+    rc = db_query(db, sql, sizeof(sql) - 1, take_file, &files, err);
+    if (rc != RC_OK)
+        return rc;
+    if (files.number == 0)
+        err_set(risk,
+                "the server has deleted %.80s of the binary log, to which the position belongs",
+                position->file);
+    else if (files.number == 1 && files.count > 1)
+        return judge_expiry(db, position, risk, err);
+    return RC_OK;
 }
 
 enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,

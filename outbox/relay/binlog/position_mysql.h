@@ -19,6 +19,11 @@ enum rc position_mysql_check_log(struct db *db, struct err *err);
  * GTIDs, writes no log. */
 enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err);
 
+/* Writes into risk why the log at the position is deleted, or will be soon; else an empty text. The
+ * position is of this server. Needs REPLICATION CLIENT, on MariaDB BINLOG MONITOR. */
+enum rc position_mysql_find_risk(struct db *db, const struct stream_position *position,
+                                 struct err *risk, struct err *err);
+
 /* Opens a link at a position. how: all but the place, which is ignored there. As for
  * binlog_link_open(); RC_REJECT also for a text that is no set of GTIDs. */
 enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,

@@ -28,6 +28,11 @@ struct position_store {
      * with a text that says what to do, when the table has rows: they may not be published yet.
      * RC_RETRY also while a transaction that wrote into the table is open. */
     enum rc (*begin)(void *ctx, struct stream_position *position, struct err *err);
+    /* Tells whether the server has deleted the log at the position, or will do so within hours:
+     * *risk is the reason, with an empty text if there is none. On the thread of save. RC_OK, or it
+     * is not known, as without the privilege for it. NULL: it is never known. */
+    enum rc (*find_risk)(void *ctx, const struct stream_position *position, struct err *risk,
+                         struct err *err);
 };
 
 #endif

@@ -247,6 +247,15 @@ static enum rc save_position(void *ctx, const struct stream_position *position, 
     return rc;
 }
 
+static enum rc find_risk(void *ctx, const struct stream_position *position, struct err *risk,
+                         struct err *err)
+{
+    struct position_store_mysql *store = ctx;
+    enum rc rc = connect_session(store, &store->saver, err);
+
+    return rc == RC_OK ? position_mysql_find_risk(store->saver.db, position, risk, err) : rc;
+}
+
 static enum rc take_identity(void *ctx, const struct db_row *row, struct err *err)
 {
     char *server = ctx;
@@ -485,5 +494,6 @@ struct position_store position_store_mysql_ops(struct position_store_mysql *stor
         .load = load_position,
         .save = save_position,
         .begin = begin_position,
+        .find_risk = find_risk,
     };
 }

@@ -18,6 +18,8 @@ void stream_keeper_init(struct stream_keeper *keeper, struct lane *lane,
     keeper->rng = seed;
     keeper->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     pthread_mutex_init(&keeper->lock, NULL);
+    condition_init(&keeper->log_kept, CONDITION_CHECK, "check=log_kept role=relay lane=%s",
+                   lane->name);
     diverter_init(&keeper->diverter, lane, diverter_ops, ~seed);
 }
 
@@ -28,6 +30,7 @@ void stream_keeper_done(struct stream_keeper *keeper)
     buf_done(&keeper->position.before);
     buf_done(&keeper->offered.before);
     pthread_mutex_destroy(&keeper->lock);
+    condition_done(&keeper->log_kept);
     keeper->lane = NULL;
 }
 
@@ -167,6 +170,29 @@ static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, in
     return 0;
 }
 
+/* Without an answer the check stays as it was: reading the log is what counts. A lane that another
+ * process reads is checked there. */
+static void check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
+{
+    struct position_store *positions = &keeper->positions;
+    struct err risk = {0};
+
+    if (epoch_now == 0 || keeper->saved_ms == 0) {
+        condition_ok(&keeper->log_kept, now_ms);
+        keeper->checked_ms = now_ms;
+        return;
+    }
+    if (!positions->find_risk || now_ms - keeper->checked_ms < KEEPER_CHECK_MS)
+        return;
+    keeper->checked_ms = now_ms;
+    if (positions->find_risk(positions->ctx, &keeper->position, &risk, NULL) != RC_OK)
+        return;
+    if (risk.text[0])
+        condition_fail(&keeper->log_kept, now_ms, &risk);
+    else
+        condition_ok(&keeper->log_kept, now_ms);
+}
+
 int64_t stream_keeper_step(void *arg, int64_t now_ms)
 {
     struct stream_keeper *keeper = arg;
@@ -175,6 +201,7 @@ int64_t stream_keeper_step(void *arg, int64_t now_ms)
 
     return_acked_rows(keeper->lane);
     save_ms = save_position(keeper, lane_epoch(keeper->lane, now_ms), now_ms);
+    check_log(keeper, lane_epoch_now(keeper->lane, now_ms), now_ms);
     move_ms = diverter_step(&keeper->diverter, lane_epoch_now(keeper->lane, now_ms), now_ms);
     return save_ms < move_ms ? save_ms : move_ms;
 }

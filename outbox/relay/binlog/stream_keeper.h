@@ -6,6 +6,7 @@
 #define OUTBOX_RELAY_BINLOG_STREAM_KEEPER_H
 
 #include "common/backoff.h"
+#include "common/condition.h"
 #include "common/err.h"
 #include "outbox/relay/binlog/position_store.h"
 #include "outbox/relay/diverter.h"
@@ -24,6 +25,9 @@
  * the log, and moves the position again. */
 #define KEEPER_SAVE_IDLE_MS 30000
 
+/* How often the keeper asks whether the server keeps the log at the saved position. */
+#define KEEPER_CHECK_MS 30000
+
 struct stream_keeper {
     struct lane *lane;
     struct position_store positions;
@@ -32,7 +36,9 @@ struct stream_keeper {
     uint64_t rng;
     int64_t wait_until_ms;           /* after a failure: when to try again */
     int64_t saved_ms;                /* when a position was saved last */
-    struct stream_position position; /* being saved */
+    struct stream_position position; /* being saved, or saved last */
+    int64_t checked_ms;              /* when the log at that position was looked at */
+    struct condition log_kept;       /* a check: the server keeps the log at the position */
 
     pthread_mutex_t lock; /* guards the fields below */
     struct stream_position offered;
