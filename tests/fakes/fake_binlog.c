@@ -376,7 +376,8 @@ static enum rc positions_begin(void *ctx, struct stream_position *position, stru
 
 struct position_store fake_binlog_positions(struct fake_binlog *fake)
 {
-    return (struct position_store){fake, positions_load, positions_save, positions_begin};
+    return (struct position_store){
+        .ctx = fake, .load = positions_load, .save = positions_save, .begin = positions_begin};
 }
 
 bool fake_binlog_is_saved(const struct fake_binlog *fake)

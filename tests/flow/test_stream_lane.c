@@ -15,7 +15,7 @@
 
 #define SEEDS 400
 #define STOP_SEEDS 200
-#define DRAIN_MS 120000
+#define DRAIN_MS 600000
 
 static struct stream_fixture fixture;
 static struct fake_relay *const fake = &fixture.fake;

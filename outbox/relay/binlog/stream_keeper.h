@@ -23,7 +23,7 @@
 #define KEEPER_SAVE_ROWS 10000
 /* A position that moved without rows of the lane is saved when it is so old: saving it writes into
  * the log, and moves the position again. */
-#define KEEPER_SAVE_IDLE_MS 30000
+#define KEEPER_SAVE_IDLE_MS 10000
 
 /* How often the keeper asks whether the server keeps the log at the saved position. */
 #define KEEPER_CHECK_MS 30000
