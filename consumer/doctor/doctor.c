@@ -235,11 +235,26 @@ static void judge_role(struct doctor *doctor, struct doctor_database *database, 
 
 #define WAKEUP_ROLE "relay_wakeup"
 
+#define WAKEUP_REMEDY \
+    "`tallybox migrate grants --role " WAKEUP_ROLE " --account ACCOUNT` prints the statements"
+
+/* Whether the account may not read the binary log, and the statements that are missing then.
+ * REPLICATION CLIENT alone is not always needed; see OPERATIONS. */
+static bool lacks_replication(char text[MISSING_SHOWN_BYTES], struct doctor_database *database)
+{
+    struct buf missing = {0};
+
+    privileges_find_missing(&missing, database->required, WAKEUP_ROLE, buf_text(&database->grants));
+    join_lines(text, MISSING_SHOWN_BYTES, buf_text(&missing));
+    buf_done(&missing);
+    return strstr(text, "REPLICATION SLAVE") ||
+           (strcmp(database->gtid_mode, "OFF") == 0 && strstr(text, "REPLICATION CLIENT"));
+}
+
 /* Whether the binary log can wake the lanes of the relay. Without it the relay works as well, with
  * more queries. */
 static void judge_wakeup(struct doctor *doctor, struct doctor_database *database)
 {
-    struct buf missing = {0};
     char text[MISSING_SHOWN_BYTES];
 
     if (!database->has_binlog) {
@@ -249,17 +264,110 @@ static void judge_wakeup(struct doctor *doctor, struct doctor_database *database
                    "as without it");
         return;
     }
-    privileges_find_missing(&missing, database->required, WAKEUP_ROLE, buf_text(&database->grants));
-    join_lines(text, sizeof(text), buf_text(&missing));
-    /* REPLICATION CLIENT alone is not always needed; see OPERATIONS. */
-    if (strstr(text, "REPLICATION SLAVE"))
-        doctor_add(doctor, DOCTOR_WARNING, database->section,
-                   "`tallybox migrate grants --role " WAKEUP_ROLE
-                   " --account ACCOUNT` prints the statements",
+    if (lacks_replication(text, database))
+        doctor_add(doctor, DOCTOR_WARNING, database->section, WAKEUP_REMEDY,
                    "relay.wakeup = binlog, but the account lacks privileges for it, so lanes are "
                    "polled as without it: %s",
                    text);
-    buf_done(&missing);
+}
+
+/* A log that expires sooner loses what a lane has not read when it stops for a day. */
+#define LOG_EXPIRE_S_MIN 86400
+
+static void judge_log_variables(struct doctor *doctor, const struct doctor_database *database)
+{
+    const struct {
+        const char *name;
+        const char *value;
+        const char *needed;
+        const char *remedy;
+    } variables[] = {
+        {"binlog_format", database->binlog_format, "ROW",
+         "set binlog_format = ROW in the server's configuration, and let the writers connect "
+         "again"},
+        {"binlog_row_image", database->binlog_row_image, "FULL",
+         "set binlog_row_image = FULL in the server's configuration, and let the writers connect "
+         "again"},
+    };
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        if (variables[i].value[0] && strcmp(variables[i].value, variables[i].needed) != 0)
+            doctor_add(doctor, DOCTOR_FAILED, database->section, variables[i].remedy,
+                       "%s = %s: the binary log may lack rows or columns, so lanes with source = "
+                       "binlog do not read it",
+                       variables[i].name, variables[i].value);
+    if (database->binlog_row_metadata[0] && strcmp(database->binlog_row_metadata, "FULL") != 0)
+        doctor_add(
+            doctor, DOCTOR_WARNING, database->section,
+            "set binlog_row_metadata = FULL in the server's configuration",
+            "binlog_row_metadata = %s: the binary log has no names of columns, so rows that "
+            "were written before columns of a table are renamed or moved can stop their lane",
+            database->binlog_row_metadata);
+    if (strcmp(database->gtid_mode, "OFF") == 0)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "set gtid_mode = ON and enforce_gtid_consistency = ON",
+                   "gtid_mode = OFF: a lane with source = binlog cannot go on at another server "
+                   "after a fail-over");
+    if (database->log_expire_s > 0 && database->log_expire_s < LOG_EXPIRE_S_MIN)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "raise binlog_expire_logs_seconds to a day or more",
+                   "binlog_expire_logs_seconds = %" PRId64
+                   ": a lane with source = binlog that is stopped for longer cannot go on",
+                   database->log_expire_s);
+}
+
+static void judge_stream_tables(struct doctor *doctor, const struct doctor_database *database,
+                                const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->lane_count; i++)
+        if (database->engines[i][0] && strcmp(database->engines[i], "InnoDB") != 0)
+            doctor_add(doctor, DOCTOR_FAILED, database->section, "ALTER TABLE ... ENGINE = InnoDB",
+                       "table %s has the engine %s: its rows are in the binary log also if the "
+                       "transaction is rolled back",
+                       settings->lanes[i].table, database->engines[i]);
+}
+
+/* Whether lanes can read the binary log; the relay itself refuses the first three. */
+static void judge_streams(struct doctor *doctor, struct doctor_database *database,
+                          const struct settings *settings)
+{
+    int64_t first_id = settings->relay.server_id;
+    char text[MISSING_SHOWN_BYTES];
+
+    if (!database->has_binlog)
+        doctor_add(doctor, DOCTOR_FAILED, database->section,
+                   "turn log_bin on in the server's configuration, or set source = table",
+                   "a lane has source = binlog, but the server writes no binary log");
+    else
+        judge_log_variables(doctor, database);
+    if (lacks_replication(text, database))
+        doctor_add(doctor, DOCTOR_FAILED, database->section, WAKEUP_REMEDY,
+                   "a lane has source = binlog, but the account may not read the binary log: %s",
+                   text);
+    if (database->has_log_filter)
+        doctor_add(doctor, DOCTOR_FAILED, database->section,
+                   "take this database out of binlog_ignore_db, or add it to binlog_do_db",
+                   "a filter keeps the database out of the binary log, which lanes with source = "
+                   "binlog read");
+    if (first_id > 0 && database->server_id >= first_id &&
+        database->server_id <= first_id + (int64_t)settings->lane_count)
+        doctor_add(doctor, DOCTOR_FAILED, database->section, "choose another relay.server_id, or 0",
+                   "the server has server_id = %" PRId64
+                   ", which the relay uses itself: relay.server_id = %" PRId64
+                   " and one for each lane",
+                   database->server_id, first_id);
+    judge_stream_tables(doctor, database, settings);
+}
+
+static bool has_stream(const struct doctor_database *database, const struct settings *settings,
+                       const char *roles)
+{
+    bool has_lane = false;
+
+    for (size_t i = 0; i < settings->lane_count; i++)
+        has_lane = has_lane || strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) == 0;
+    return has_lane && strcmp(database->section, "mysql") == 0 &&
+           (list_has(roles, "relay") || list_has(roles, "run"));
 }
 
 static bool has_wakeup(const struct doctor_database *database, const struct settings *settings,
@@ -335,6 +443,8 @@ void doctor_judge_database(struct doctor *doctor, struct doctor_database *databa
     judge_roles(doctor, database, roles);
     if (has_wakeup(database, settings, roles))
         judge_wakeup(doctor, database);
+    if (has_stream(database, settings, roles))
+        judge_streams(doctor, database, settings);
 }
 
 static void judge_replicas(struct doctor *doctor, const struct doctor_topic *topic, int brokers)

@@ -56,6 +56,12 @@ struct doctor_database {
     int64_t sync_binlog;
     bool has_binlog;
     char binlog_format[16];
+    char binlog_row_image[16];
+    char binlog_row_metadata[16]; /* "": the server has no such variable, as for the next one */
+    char gtid_mode[24];
+    int64_t log_expire_s; /* binlog_expire_logs_seconds */
+    int64_t server_id;
+    bool has_log_filter; /* the log lacks this database */
     bool is_read_only;
     int64_t packet_bytes_max;
     int64_t clock_ahead_ms; /* of the server against this machine; below 0: behind */
@@ -63,6 +69,9 @@ struct doctor_database {
     struct buf grants;      /* lines of SHOW GRANTS of the account */
     bool outbox_only;       /* the history records that there are no vote tables */
     const char *required;   /* the lines of `tallybox migrate grants` for this server */
+    /* Of the lanes in the settings, in their order; "": of a lane that reads its table, or of a
+     * table that the account does not see. */
+    char engines[SETTINGS_LANES_MAX][64];
 };
 
 struct doctor_topic {

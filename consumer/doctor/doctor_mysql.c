@@ -3,6 +3,7 @@
 
 #include "common/db/db.h"
 #include "common/os.h"
+#include "common/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +15,40 @@
 static const char variables_sql[] =
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', "
     "'sync_binlog', 'log_bin', 'binlog_format', 'read_only', 'super_read_only', "
-    "'innodb_read_only', 'max_allowed_packet', 'version')";
+    "'innodb_read_only', 'max_allowed_packet', 'version', 'binlog_row_image', "
+    "'binlog_row_metadata', 'gtid_mode', 'binlog_expire_logs_seconds', 'server_id')";
 
 static bool is_on(const char *value)
 {
     return strcmp(value, "ON") == 0 || strcmp(value, "1") == 0;
+}
+
+static bool take_log_variable(struct doctor_database *database, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        char *text;
+        size_t size;
+    } texts[] = {
+        {"binlog_format", database->binlog_format, sizeof(database->binlog_format)},
+        {"binlog_row_image", database->binlog_row_image, sizeof(database->binlog_row_image)},
+        {"binlog_row_metadata", database->binlog_row_metadata,
+         sizeof(database->binlog_row_metadata)},
+        {"gtid_mode", database->gtid_mode, sizeof(database->gtid_mode)},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (strcmp(name, texts[i].name) == 0) {
+            snprintf(texts[i].text, texts[i].size, "%s", value);
+            return true;
+        }
+    if (strcmp(name, "binlog_expire_logs_seconds") == 0)
+        database->log_expire_s = strtoll(value, NULL, 10);
+    else if (strcmp(name, "server_id") == 0)
+        database->server_id = strtoll(value, NULL, 10);
+    else
+        return false;
+    return true;
 }
 
 static enum rc on_variable(void *ctx, const struct db_row *row, struct err *err)
@@ -28,14 +58,14 @@ static enum rc on_variable(void *ctx, const struct db_row *row, struct err *err)
     const char *value = row->columns[1] ? row->columns[1] : "";
 
     (void)err;
+    if (take_log_variable(database, name, value))
+        return RC_OK;
     if (strcmp(name, "innodb_flush_log_at_trx_commit") == 0)
         database->flush_log_at_commit = strtoll(value, NULL, 10);
     else if (strcmp(name, "sync_binlog") == 0)
         database->sync_binlog = strtoll(value, NULL, 10);
     else if (strcmp(name, "log_bin") == 0)
         database->has_binlog = is_on(value);
-    else if (strcmp(name, "binlog_format") == 0)
-        snprintf(database->binlog_format, sizeof(database->binlog_format), "%s", value);
     else if (strcmp(name, "max_allowed_packet") == 0)
         database->packet_bytes_max = strtoll(value, NULL, 10);
     else if (strcmp(name, "version") == 0)
@@ -48,7 +78,7 @@ static enum rc on_variable(void *ctx, const struct db_row *row, struct err *err)
 static enum rc read_variables(struct doctor_database *database, struct db *db, struct err *err)
 {
     database->flush_log_at_commit = database->sync_binlog = DOCTOR_UNKNOWN;
-    database->packet_bytes_max = DOCTOR_UNKNOWN;
+    database->packet_bytes_max = database->log_expire_s = database->server_id = DOCTOR_UNKNOWN;
     database->is_mariadb = db_server_kind(db) == DB_MARIADB;
     return db_query(db, variables_sql, sizeof(variables_sql) - 1, on_variable, database, err);
 }
@@ -127,14 +157,80 @@ static void read_scope(struct doctor_database *database, struct db *db)
         left_out > 0;
 }
 
+/* A search for the filters binlog_do_db and binlog_ignore_db. */
+struct log_filter {
+    const char *database;
+    bool has_filter;
+};
+
+static enum rc on_log_status(void *ctx, const struct db_row *row, struct err *err)
+{
+    struct log_filter *filter = ctx;
+    const char *only = row->count > 2 && row->columns[2] ? row->columns[2] : "";
+    const char *without = row->count > 3 && row->columns[3] ? row->columns[3] : "";
+
+    (void)err;
+    filter->has_filter =
+        (only[0] && !list_has(only, filter->database)) || list_has(without, filter->database);
+    return RC_OK;
+}
+
+/* Filters are seen here only; the statement needs REPLICATION CLIENT and has two names. */
+static void read_log_filter(struct doctor_database *database, struct db *db, const char *name)
+{
+    static const char *const statements[] = {"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"};
+    struct log_filter filter = {.database = name};
+
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
+        if (db_query(db, statements[i], strlen(statements[i]), on_log_status, &filter, NULL) ==
+            RC_OK)
+            break;
+    database->has_log_filter = filter.has_filter;
+}
+
+static enum rc on_engine(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)err;
+    snprintf(ctx, sizeof(((struct doctor_database *)NULL)->engines[0]), "%s",
+             row->columns[0] ? row->columns[0] : "");
+    return RC_OK;
+}
+
+/* What a lane that reads the binary log needs of the server and its table. */
+static enum rc read_streams(struct doctor_database *database, struct db *db,
+                            const struct settings *settings, struct err *err)
+{
+    struct buf sql = {0};
+    bool has_stream = false;
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++) {
+        const struct lane_settings *lane = &settings->lanes[i];
+
+        if (strcmp(lane->source, LANE_SOURCE_BINLOG) != 0)
+            continue;
+        has_stream = true;
+        buf_reset(&sql);
+        buf_text_put(&sql, "SELECT engine FROM information_schema.tables WHERE table_schema = "
+                           "DATABASE() AND table_name = ");
+        db_put_text(db, &sql, lane->table, strlen(lane->table));
+        rc = db_query_buf(db, &sql, on_engine, database->engines[i], err);
+    }
+    if (rc == RC_OK && has_stream)
+        read_log_filter(database, db, settings->mysql.database);
+    buf_done(&sql);
+    return rc;
+}
+
 static int64_t find_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-void doctor_mysql_fill(struct doctor_database *database, const struct mysql_settings *settings)
+void doctor_mysql_fill(struct doctor_database *database, const struct mysql_settings *mysql,
+                       const struct settings *settings)
 {
-    struct mysql_settings quick = *settings;
+    struct mysql_settings quick = *mysql;
     struct err *err = &database->err;
     struct db *db = NULL;
     enum rc rc;
@@ -152,6 +248,8 @@ void doctor_mysql_fill(struct doctor_database *database, const struct mysql_sett
         rc = read_grants(database, db, err);
     if (rc == RC_OK)
         read_scope(database, db);
+    if (rc == RC_OK && mysql == &settings->mysql)
+        rc = read_streams(database, db, settings, err);
     database->no_database = rc != RC_OK && err->code == DB_NO_SUCH_DATABASE;
     database->login_refused =
         rc != RC_OK && (err->code == DB_ACCESS_DENIED || err->code == DB_ACCESS_DENIED_NO_PASSWORD);

@@ -16,6 +16,7 @@ import pymysql
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import accounts  # noqa: E402
+import binlog_server  # noqa: E402
 import suite  # noqa: E402
 import wire  # noqa: E402
 
@@ -259,6 +260,24 @@ class Doctor(suite.Case):
         done = self.doctor("--role", "relay", role="relay")
         self.assertNotIn("relay.wakeup", done.stdout)
 
+    def test_what_a_lane_that_reads_the_binary_log_lacks_fails(self):
+        """The servers of the tests have ROW and FULL, and the account has no privilege on the log."""
+        def found(level):
+            done = self.doctor("--role", "relay", "--json", role="relay",
+                               lane__outbox__source="binlog", relay__server_id=1)
+            self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+            return " ".join(one["text"] for one in json.loads(done.stdout)["findings"]
+                            if one["level"] == level)
+        self.assertIn("may not read the binary log: GRANT REPLICATION SLAVE", found("failed"))
+        self.assertIn("the server has server_id = 1", found("failed"))
+        self.assertNotIn("binlog_format", found("failed"))
+        self.assertIn("binlog_row_metadata = ", found("warning"))
+        self.stack.sql("ALTER TABLE outbox ENGINE = MyISAM")
+        try:
+            self.assertIn("table outbox has the engine MyISAM", found("failed"))
+        finally:
+            self.stack.sql("ALTER TABLE outbox ENGINE = InnoDB")
+
     def test_servers_that_do_not_answer_are_unreachable(self):
         closed = suite.free_port()
         done = self.doctor("--json", mysql__port=closed,
@@ -424,6 +443,36 @@ class Machine(suite.Case):
     def test_root_is_told(self):
         role = self.start("rollup")
         self.assertEqual(role.log_text().count("event=runs_as_root"), 1)
+
+
+class DoctorOfALog(binlog_server.LogCase):
+    """A server of its own, whose variables may be changed."""
+
+    seconds = 20
+    arguments = [*binlog_server.ARGUMENTS[suite.DATABASE], "--binlog-ignore-db=shop",
+                 "--binlog-expire-logs-seconds=3600"]
+
+    def found(self, level, **sets):
+        """As root, without Kafka."""
+        sets = {"mysql.host": self.server.host, "mysql.port": self.server.port, "mysql.user": "root",
+                "mysql.database": "shop", "mysql.tls": "off", "lane.outbox.source": "binlog",
+                "kafka.bootstrap.servers": f"127.0.0.1:{suite.free_port()}", **sets}
+        words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+        done = subprocess.run([suite.BINARY, "doctor", "--role", "relay", "--json", *words],
+                              capture_output=True, text=True, timeout=60, check=False,
+                              env=suite.clean_environment())
+        return " ".join(one["text"] for one in json.loads(done.stdout)["findings"] if
+                        one["level"] == level)
+
+    def test_what_the_log_lacks_is_named(self):
+        self.assertIn("a filter keeps the database out of the binary log", self.found("failed"))
+        self.assertIn("binlog_expire_logs_seconds = 3600", self.found("warning"))
+        self.assertNotIn("binlog_format", self.found("failed"))
+        for name, wrong, right in binlog_server.WRONG_VARIABLES:
+            self.cursor.execute(f"SET GLOBAL {name} = {wrong}")
+            self.assertIn(f"{name} = {wrong}", self.found("failed"))
+            self.assertNotIn(name, self.found("failed", **{"lane.outbox.source": "table"}))
+            self.cursor.execute(f"SET GLOBAL {name} = {right}")
 
 
 if __name__ == "__main__":

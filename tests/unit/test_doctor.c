@@ -342,6 +342,99 @@ static void what_the_wakeup_of_the_relay_lacks_is_a_warning(void **state)
     buf_done(&database.grants);
 }
 
+static void judge_stream(struct doctor_database *database, const char *roles)
+{
+    reset(NULL);
+    settings.lane_count = 1;
+    snprintf(settings.lanes[0].table, sizeof(settings.lanes[0].table), "outbox");
+    snprintf(settings.lanes[0].source, sizeof(settings.lanes[0].source), "binlog");
+    doctor_judge_database(&doctor, database, &settings, roles);
+}
+
+static struct doctor_database stream_database(void)
+{
+    struct doctor_database database = good_database();
+
+    snprintf(database.binlog_row_image, sizeof(database.binlog_row_image), "FULL");
+    snprintf(database.binlog_row_metadata, sizeof(database.binlog_row_metadata), "FULL");
+    snprintf(database.engines[0], sizeof(database.engines[0]), "InnoDB");
+    database.required = "GRANT SELECT ON shop.outbox TO 'tallybox_relay'@'%';\n"
+                        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
+                        "'tallybox_relay_wakeup'@'%';\n";
+    database.log_expire_s = 86400;
+    database.server_id = 7;
+    return database;
+}
+
+static void what_stops_a_lane_that_reads_the_log_fails(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_OK], doctor.count);
+    snprintf(database.binlog_format, sizeof(database.binlog_format), "MIXED");
+    snprintf(database.binlog_row_image, sizeof(database.binlog_row_image), "MINIMAL");
+    snprintf(database.engines[0], sizeof(database.engines[0]), "MyISAM");
+    database.has_log_filter = true;
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT ON `shop`.* TO `a`@`%`\n");
+    judge_stream(&database, "run");
+    assert_true(says(DOCTOR_FAILED, "binlog_format = MIXED"));
+    assert_true(says(DOCTOR_FAILED, "binlog_row_image = MINIMAL"));
+    assert_true(says(DOCTOR_FAILED, "table outbox has the engine MyISAM"));
+    assert_true(says(DOCTOR_FAILED, "a filter keeps the database out of the binary log"));
+    assert_true(says(DOCTOR_FAILED, "may not read the binary log: GRANT REPLICATION SLAVE"));
+    judge_stream(&database, "rollup");
+    assert_false(says(DOCTOR_FAILED, "binlog"));
+    database.has_binlog = false;
+    judge_stream(&database, "relay");
+    assert_true(says(DOCTOR_FAILED, "the server writes no binary log"));
+    buf_done(&database.grants);
+}
+
+static void what_endangers_a_lane_that_reads_the_log_is_a_warning(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    snprintf(database.binlog_row_metadata, sizeof(database.binlog_row_metadata), "NO_LOG");
+    snprintf(database.gtid_mode, sizeof(database.gtid_mode), "OFF");
+    database.log_expire_s = 86399;
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_FAILED], 0);
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 3);
+    assert_true(says(DOCTOR_WARNING, "binlog_row_metadata = NO_LOG"));
+    assert_true(says(DOCTOR_WARNING, "gtid_mode = OFF"));
+    assert_true(says(DOCTOR_WARNING, "binlog_expire_logs_seconds = 86399"));
+    /* 0: never. */
+    database.log_expire_s = 0;
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 2);
+    /* The place in the log is asked for without GTIDs. */
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT, REPLICATION SLAVE ON *.* TO `a`@`%`\n");
+    judge_stream(&database, "relay");
+    assert_true(says(DOCTOR_FAILED, "GRANT REPLICATION CLIENT"));
+    buf_done(&database.grants);
+}
+
+static void the_id_of_the_server_must_not_be_one_of_the_relay(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    for (int64_t id = 5; id <= 8; id++) {
+        reset(NULL);
+        settings.relay.server_id = id;
+        settings.lane_count = 1;
+        snprintf(settings.lanes[0].source, sizeof(settings.lanes[0].source), "binlog");
+        doctor_judge_database(&doctor, &database, &settings, "relay");
+        assert_int_equal(says(DOCTOR_FAILED, "server_id = 7"), id == 6 || id == 7);
+    }
+    buf_done(&database.grants);
+}
+
 static void a_server_is_judged_once_for_all_accounts(void **state)
 {
     struct doctor_database database = good_database();
@@ -606,6 +699,9 @@ int main(void)
         cmocka_unit_test(a_lane_whose_created_at_cannot_be_read_is_a_warning),
         cmocka_unit_test_setup(a_database_that_does_not_exist_is_reported_with_its_setting, reset),
         cmocka_unit_test(what_the_wakeup_of_the_relay_lacks_is_a_warning),
+        cmocka_unit_test(what_stops_a_lane_that_reads_the_log_fails),
+        cmocka_unit_test(what_endangers_a_lane_that_reads_the_log_is_a_warning),
+        cmocka_unit_test(the_id_of_the_server_must_not_be_one_of_the_relay),
         cmocka_unit_test(a_server_is_judged_once_for_all_accounts),
         cmocka_unit_test(run_needs_the_privileges_of_all_its_roles),
         cmocka_unit_test_setup(a_good_topic_gives_no_problem, reset),
