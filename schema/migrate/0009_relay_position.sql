@@ -11,7 +11,7 @@ CREATE TABLE relay_position (
     gtid        VARCHAR(255)    CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'of the next transaction, if rows_done is above 0 and it has one',
     rows_done   BIGINT UNSIGNED NOT NULL COMMENT 'rows of the table in the next transaction that are published',
     server      VARCHAR(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'whose binary log it is; file and file_offset mean nothing on another server',
-    committed_at DATETIME(0)    NULL COMMENT 'when the last transaction before the position was written; NULL: not known',
+    committed_at DATETIME(3)    NULL COMMENT 'when the last transaction before the position was written; NULL: not known',
     saved_at    DATETIME(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (lane)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'where each lane continues to read the binary log; no row: a lane that has not begun';
