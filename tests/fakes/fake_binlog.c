@@ -156,8 +156,15 @@ void fake_binlog_tick(struct fake_binlog *fake)
 
 /* The log */
 
+static void pass(struct fake_binlog *fake)
+{
+    if (fake->pass)
+        fake->pass(fake->pass_ctx);
+}
+
 static bool call_fails(struct fake_binlog *fake, unsigned chance, enum rc *rc, struct err *err)
 {
+    pass(fake);
     if (!fake_relay_fails(fake->relay, chance, rc, err))
         return false;
     if (*rc == RC_REJECT)
@@ -198,6 +205,7 @@ static enum rc stream_open(void *ctx, const struct stream_position *from, struct
     struct fake_binlog *fake = ctx;
     enum rc rc;
 
+    fake->opens++;
     if (call_fails(fake, fake->faults.stream, &rc, err))
         return rc;
     fake->at_start = fake->at = place_of(fake, from);
@@ -228,6 +236,8 @@ static enum rc stream_next(void *ctx, struct stream_change *change, struct err *
         return rc;
     if (fake->interrupted)
         return err_fail(err, RC_RETRY, 0, "interrupted");
+    if (fake_relay_chance(fake->relay, fake->faults.pause))
+        return RC_OK;
     do {
         if (fake->at == fake->count)
             return RC_OK;
@@ -356,6 +366,7 @@ static enum rc positions_save(void *ctx, const struct stream_position *position,
     *fenced = epoch != fake->relay->epoch;
     if (!*fenced)
         save_position(fake, position, rows);
+    pass(fake);
     return failed ? rc : RC_OK;
 }
 
@@ -429,6 +440,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
     if (!fake->found)
         fake_binlog_blame(fake, "row %" PRId64 " is sent before a position is saved", copy.seq);
     fake->ticket_rows[ticket % FAKE_BINLOG_TICKETS] = copy.seq;
+    pass(fake);
     return fake->broker.send(fake->broker.ctx, topic, topic_index, &copy, ticket, err);
 }
 
@@ -496,7 +508,9 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
         if (fake->relay->rows[copies[i].seq].state == OUTBOX_DELETED)
             fake->relay->rows[copies[i].seq].state = OUTBOX_COMMITTED;
     }
+    pass(fake);
     rc = fake->diverter.move_rows(fake->diverter.ctx, copies, count, epoch, fenced, err);
+    pass(fake);
     for (size_t i = 0; i < count; i++)
         if (fake->relay->rows[copies[i].seq].state == OUTBOX_MOVED)
             fake->done[copies[i].seq] = true;
@@ -508,6 +522,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, voi
 {
     struct fake_binlog *fake = ctx;
 
+    pass(fake);
     return fake->diverter.load_keys(fake->diverter.ctx, keys_max, on_key, on_key_ctx, err);
 }
 
@@ -515,7 +530,12 @@ static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct 
 {
     struct fake_binlog *fake = ctx;
 
-    return fake->diverter.keys_left(fake->diverter.ctx, keys, count, err);
+    enum rc rc;
+
+    pass(fake);
+    rc = fake->diverter.keys_left(fake->diverter.ctx, keys, count, err);
+    pass(fake);
+    return rc;
 }
 
 struct diverter_ops fake_binlog_diverter(struct fake_binlog *fake)

@@ -30,6 +30,7 @@ struct fake_binlog_step {
 /* The probability of each fault, in thousandths of calls or rows. */
 struct fake_binlog_faults {
     unsigned stream;
+    unsigned pause; /* the stream has nothing for a moment, also within a transaction */
     unsigned positions;
     unsigned undo;
     unsigned cut;
@@ -41,6 +42,9 @@ struct fake_binlog {
     struct fake_binlog_faults faults;
     bool writing;    /* transactions begin; not before the lane has a position */
     size_t rows_max; /* of a transaction */
+    /* Called within the calls of ops: the steps of other threads go on meanwhile. May be NULL. */
+    void (*pass)(void *ctx);
+    void *pass_ctx;
 
     struct fake_binlog_step steps[FAKE_BINLOG_STEPS_MAX];
     size_t count;
@@ -60,6 +64,7 @@ struct fake_binlog {
     uint64_t number;
     uint64_t skip;
     bool interrupted;
+    size_t opens;
     char row_key[FAKE_KEY_SIZE];
     char row_id[FAKE_KEY_SIZE];
 

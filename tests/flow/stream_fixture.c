@@ -11,11 +11,53 @@
 /* Calls of steps that are tried in one millisecond. */
 #define TICK_STEPS 8
 
+static int64_t call_step(struct stream_fixture *fixture, size_t which)
+{
+    switch (which) {
+    case LANE_READER:
+        return stream_reader_step(&fixture->reader, fixture->fake.now_ms);
+    case LANE_SENDER:
+        return sender_step(&fixture->sender, fixture->fake.now_ms);
+    case LANE_DELETER:
+        return stream_keeper_step(&fixture->keeper, fixture->fake.now_ms);
+    default:
+        return stream_pump_step(&fixture->pump, fixture->fake.now_ms);
+    }
+}
+
+static void step(struct stream_fixture *fixture, size_t which)
+{
+    int64_t now_ms = fixture->fake.now_ms;
+    int64_t wait_ms;
+
+    if (fixture->running[which] || now_ms < fixture->due_ms[which] ||
+        fake_relay_chance(&fixture->fake, fixture->late_steps))
+        return;
+    /* A wake-up during the step is kept, as the wakeup keeps it. */
+    fixture->due_ms[which] = INT64_MAX;
+    fixture->running[which] = true;
+    wait_ms = call_step(fixture, which);
+    fixture->running[which] = false;
+    assert(wait_ms >= 0 || wait_ms == LOOP_WAKEUP);
+    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LOOP_WAKEUP)
+        fixture->due_ms[which] = now_ms + wait_ms;
+}
+
+/* Runs a step of another thread, as if this one were interrupted. */
+static void switch_thread(void *ctx)
+{
+    struct stream_fixture *fixture = ctx;
+
+    if (fake_relay_chance(&fixture->fake, fixture->switches))
+        step(fixture, (size_t)fake_relay_below(&fixture->fake, FIXTURE_STEPS));
+}
+
 static void wake(void *ctx, enum lane_step step)
 {
     struct stream_fixture *fixture = ctx;
 
     fixture->due_ms[step] = 0;
+    switch_thread(fixture);
 }
 
 static void wake_pump(void *ctx, bool reader)
@@ -23,6 +65,7 @@ static void wake_pump(void *ctx, bool reader)
     struct stream_fixture *fixture = ctx;
 
     fixture->due_ms[reader ? (size_t)LANE_READER : (size_t)FIXTURE_PUMP] = 0;
+    switch_thread(fixture);
 }
 
 static uint64_t make_seed(struct stream_fixture *fixture)
@@ -76,6 +119,8 @@ void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t 
     memset(fixture, 0, sizeof(*fixture));
     fake_relay_init(&fixture->fake, seed);
     fake_binlog_init(&fixture->log, &fixture->fake);
+    fixture->log.pass = switch_thread;
+    fixture->log.pass_ctx = fixture;
     snprintf(settings->relay.topic_prefix, sizeof(settings->relay.topic_prefix), "outbox.");
     settings->relay.read_rows_max = 20;
     settings->relay.read_bytes_max = 65536;
@@ -118,35 +163,6 @@ void stream_fixture_restart(struct stream_fixture *fixture)
     fixture->fake.epoch++;
     engines_start(fixture);
     stream_fixture_take_lease(fixture);
-}
-
-static int64_t call_step(struct stream_fixture *fixture, size_t which)
-{
-    switch (which) {
-    case LANE_READER:
-        return stream_reader_step(&fixture->reader, fixture->fake.now_ms);
-    case LANE_SENDER:
-        return sender_step(&fixture->sender, fixture->fake.now_ms);
-    case LANE_DELETER:
-        return stream_keeper_step(&fixture->keeper, fixture->fake.now_ms);
-    default:
-        return stream_pump_step(&fixture->pump, fixture->fake.now_ms);
-    }
-}
-
-static void step(struct stream_fixture *fixture, size_t which)
-{
-    int64_t now_ms = fixture->fake.now_ms;
-    int64_t wait_ms;
-
-    if (now_ms < fixture->due_ms[which] || fake_relay_chance(&fixture->fake, fixture->late_steps))
-        return;
-    /* A wake-up during the step is kept, as the wakeup keeps it. */
-    fixture->due_ms[which] = INT64_MAX;
-    wait_ms = call_step(fixture, which);
-    assert(wait_ms >= 0 || wait_ms == LOOP_WAKEUP);
-    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LOOP_WAKEUP)
-        fixture->due_ms[which] = now_ms + wait_ms;
 }
 
 /* The window is bounded, and all rows of the queue have their bytes counted. */

@@ -31,6 +31,8 @@ struct stream_fixture {
     struct sender sender;
     int64_t due_ms[FIXTURE_STEPS];
     unsigned late_steps; /* as in relay_fixture.h */
+    unsigned switches;   /* chance that another thread runs during a call of ops or of wake() */
+    bool running[FIXTURE_STEPS];
 };
 
 /* Small limits, so that every one of them is met. window_rows_max 0: the default of the fixture. */

@@ -138,6 +138,33 @@ static void no_row_is_sent_before_the_first_position_is_saved(void **state)
     assert_int_equal(fake->log_count, 5);
 }
 
+/* The queue is full when the broker refuses a row that was sent alone. */
+static void a_refused_row_that_the_queue_of_moves_cannot_take_is_left(void **state)
+{
+    int64_t bad;
+
+    (void)state;
+    fake->task_chance = 0;
+    fake->faults.move = 1000;
+    stream_fixture_run(&fixture, 200);
+    bad = fake_binlog_write(binlog, 4);
+    fake->rows[bad].sync_bad = true;
+    for (int i = 0; i < 11; i++)
+        fake_binlog_write(binlog, 4);
+    fake_binlog_commit(binlog);
+    bad = fake_binlog_write(binlog, 5);
+    fake->rows[bad].bad = true;
+    fake_binlog_write(binlog, 5);
+    fake_binlog_commit(binlog);
+    stream_fixture_run(&fixture, 5000);
+    assert_true(fake->rows[bad].refused > 1);
+    assert_int_equal(fixture.reader.with_others, 8);
+    assert_int_equal(fake->log_count, 0);
+    fake->faults.move = 0;
+    fake->task_chance = 50;
+    assert_drains(7);
+}
+
 static int64_t age_of_lane(void)
 {
     return metric_value(&fixture.lane.metrics->oldest_age);
@@ -147,7 +174,7 @@ static void a_lane_is_as_old_as_its_oldest_row(void **state)
 {
     (void)state;
     stream_fixture_run(&fixture, 3000);
-    assert_true(age_of_lane() <= 200);
+    assert_int_equal(age_of_lane(), 0);
     fake->down_until_ms = INT64_MAX;
     fake_binlog_append(binlog, 5);
     stream_fixture_run(&fixture, 3000);
@@ -156,7 +183,20 @@ static void a_lane_is_as_old_as_its_oldest_row(void **state)
     fake->down_until_ms = 0;
     assert_drains(7);
     stream_fixture_run(&fixture, 300);
-    assert_true(age_of_lane() <= 200);
+    assert_int_equal(age_of_lane(), 0);
+}
+
+/* The stream is at its end between two of them, and the first one is done soon. */
+static void a_lane_whose_rows_come_one_after_the_other_is_not_old(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    for (int i = 0; i < 1000; i++) {
+        fake_binlog_append(binlog, 1);
+        stream_fixture_run(&fixture, 3);
+    }
+    assert_true(age_of_lane() <= 300);
+    assert_drains(7);
 }
 
 static void a_silent_broker_gets_the_rows_again(void **state)
@@ -178,13 +218,17 @@ static void a_silent_broker_gets_the_rows_again(void **state)
 
 static void a_stream_that_fails_is_read_again(void **state)
 {
+    size_t opens;
+
     (void)state;
     stream_fixture_run(&fixture, 200);
     fake_binlog_append(binlog, 50);
     stream_fixture_run(&fixture, 2);
     binlog->faults.stream = 1000;
+    opens = binlog->opens;
     stream_fixture_run(&fixture, 3000);
     assert_true(fixture.lane.reading.failing);
+    assert_true(binlog->opens - opens < 30);
     binlog->faults.stream = 0;
     stream_fixture_run(&fixture, 6000);
     assert_false(fixture.lane.reading.failing);
@@ -237,6 +281,19 @@ static void rows_that_the_queue_of_moves_cannot_take_are_read_again(void **state
     assert_drains(7);
 }
 
+/* As no_row_is_sent_before_the_first_position_is_saved(). */
+static void a_process_that_is_fenced_at_once_sends_nothing(void **state)
+{
+    (void)state;
+    fake->epoch++;
+    stream_fixture_run(&fixture, 500);
+    fake_binlog_append(binlog, 5);
+    stream_fixture_run(&fixture, 3000);
+    assert_false(binlog->found);
+    assert_int_equal(fake->log_count, 0);
+    assert_string_equal(binlog->broken, "");
+}
+
 /* Another process has taken the lease, which this one learns later. */
 static void a_process_that_was_fenced_saves_no_position(void **state)
 {
@@ -275,6 +332,39 @@ static void rows_that_return_in_a_gap_of_the_lease_are_read_again(void **state)
     assert_drains(7);
 }
 
+/* Rows 9 and 10 of a key are left, the tasks of those before them have ended, and the key is not
+ * diverted any more. Its later row must not be read before them. */
+static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **state)
+{
+    struct leased *lease = &fixture.lane.lease;
+    int64_t bad;
+
+    (void)state;
+    fake->task_chance = 0;
+    stream_fixture_run(&fixture, 200);
+    fake->down_until_ms = INT64_MAX;
+    bad = fake_binlog_write(binlog, 4);
+    fake->rows[bad].sync_bad = true;
+    for (int i = 1; i < 10; i++)
+        fake_binlog_write(binlog, 4);
+    for (int i = 0; i < 3; i++)
+        fake_binlog_write(binlog, 5);
+    fake_binlog_commit(binlog);
+    while (fake_relay_key_tasks(fake, 4) < 8 || flight_count(&fixture.sender.flight) < 3)
+        stream_fixture_run(&fixture, 1);
+    for (int i = 0; i < 8; i++)
+        fake_relay_run_task(fake, 4);
+    atomic_store(&lease->valid_until_ms, 0);
+    stream_keeper_step(&fixture.keeper, fake->now_ms);
+    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    fake_binlog_write(binlog, 4);
+    fake_binlog_commit(binlog);
+    fake->down_until_ms = 0;
+    fake->healed = true;
+    assert_true(fixture.reader.has_left);
+    assert_drains(7);
+}
+
 /* The keeper saw that the lease was not held, the reader did not. */
 static void a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved(void **state)
 {
@@ -288,8 +378,12 @@ static void a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved(void **st
     atomic_store(&lease->valid_until_ms, INT64_MAX);
     assert_true(stream_keeper_is_settled(&fixture.keeper));
     assert_false(binlog->found);
+    binlog->refuses = true;
     stream_fixture_run(&fixture, 500);
     fake_binlog_append(binlog, 20);
+    stream_fixture_run(&fixture, 500);
+    assert_int_equal(fake->log_count, 0);
+    binlog->refuses = false;
     assert_drains(7);
     assert_int_equal(fake->log_count, 20);
 }
@@ -305,11 +399,13 @@ static void a_lease_that_drains_ends_between_batches(void **state)
     fake_binlog_append(binlog, 60);
     while (!fixture.sender.batch || fixture.sender.batch->next == 0)
         stream_fixture_run(&fixture, 1);
-    assert_true(stream_fixture_drain_lease(&fixture, 1000));
+    assert_true(stream_fixture_drain_lease(&fixture, 500));
     assert_true(fake->log_count > 10);
     assert_true(fake->log_count < 60);
     assert_int_equal(fake->log_count, binlog->saved_rows);
-    stream_fixture_restart(&fixture);
+    stream_fixture_take_lease(&fixture);
+    stream_fixture_run(&fixture, 500);
+    assert_int_equal(fake->log_count, 60);
     assert_drains(7);
     assert_int_equal(fake->log_count, 60);
 }
@@ -351,6 +447,8 @@ static void choose_faults(void)
     fake->faults.move = choose_chance(300);
     fake->faults.ghost = choose_chance(500);
     fixture.late_steps = choose_chance(700);
+    fixture.switches = choose_chance(200);
+    binlog->faults.pause = choose_chance((unsigned)fake_relay_below(fake, 950));
 }
 
 static void end_faults(void)
@@ -472,15 +570,23 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_row_is_sent_before_the_first_position_is_saved, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lane_is_as_old_as_its_oldest_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_whose_rows_come_one_after_the_other_is_not_old,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silent_broker_gets_the_rows_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stream_that_fails_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_may_be_larger_than_the_window, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_that_the_queue_of_moves_cannot_take_are_read_again,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_row_that_the_queue_of_moves_cannot_take_is_left,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_is_fenced_at_once_sends_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_process_that_was_fenced_saves_no_position, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_that_return_in_a_gap_of_the_lease_are_read_again,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_that_were_left_are_read_first_after_a_gap_of_the_lease,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved,
                                         set_up, tear_down),
