@@ -11,6 +11,9 @@
 /* Calls of steps that are tried in one millisecond. */
 #define TICK_STEPS 8
 
+/* No test needs so much time: one that waits for something in vain ends here. */
+#define RUN_MS_MAX 1000000
+
 static int64_t call_step(struct stream_fixture *fixture, size_t which)
 {
     switch (which) {
@@ -118,6 +121,7 @@ void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t 
 
     memset(fixture, 0, sizeof(*fixture));
     fake_relay_init(&fixture->fake, seed);
+    fixture->begin_ms = fixture->fake.now_ms;
     fake_binlog_init(&fixture->log, &fixture->fake);
     fixture->log.pass = switch_thread;
     fixture->log.pass_ctx = fixture;
@@ -182,6 +186,7 @@ void stream_fixture_run(struct stream_fixture *fixture, int64_t ms)
 {
     int64_t until_ms = fixture->fake.now_ms + ms;
 
+    assert(until_ms < fixture->begin_ms + RUN_MS_MAX);
     while (fixture->fake.now_ms < until_ms) {
         fake_relay_tick(&fixture->fake);
         fake_binlog_tick(&fixture->log);

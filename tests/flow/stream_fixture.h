@@ -29,6 +29,7 @@ struct stream_fixture {
     struct stream_reader reader;
     struct stream_keeper keeper;
     struct sender sender;
+    int64_t begin_ms;
     int64_t due_ms[FIXTURE_STEPS];
     unsigned late_steps; /* as in relay_fixture.h */
     unsigned switches;   /* chance that another thread runs during a call of ops or of wake() */

@@ -347,6 +347,10 @@ static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **s
     fake->rows[bad].sync_bad = true;
     for (int i = 1; i < 10; i++)
         fake_binlog_write(binlog, 4);
+    fake_binlog_commit(binlog);
+    /* There is a position between them. */
+    while (fixture.reader.progress.read < 10)
+        stream_fixture_run(&fixture, 1);
     for (int i = 0; i < 3; i++)
         fake_binlog_write(binlog, 5);
     fake_binlog_commit(binlog);
