@@ -278,9 +278,15 @@ const struct setting settings_table[] = {
     {LANE(source, SETTING_CHOICE), LANE_SOURCE_TABLE, 0, 0,
      LANE_SOURCE_TABLE "|" LANE_SOURCE_BINLOG,
      "How the relay reads the table: `table` polls it and deletes what is published; `binlog` "
-     "reads "
-     "the rows from the server's binary log, in the order of commits, and deletes nothing (needs "
-     "REPLICATION SLAVE)."},
+     "reads the rows from the server's binary log, in the order of commits, and deletes them "
+     "keep_ms later (needs REPLICATION SLAVE). While published rows are kept, it must not be "
+     "changed back to `table`: the relay would publish them again, and refuses to."},
+    {LANE(keep_ms, SETTING_NUMBER), "3600000", -1, INT64_C(315360000000), NULL,
+     "How long a published row stays in the table of a lane with source = binlog, in milliseconds: "
+     "in this time it can be published again; -1: for ever. Without a column seq as the primary "
+     "key "
+     "of the table the relay removes nothing: the writer or you remove the rows, as with Debezium. "
+     "Ignored with source = table, where published rows are deleted at once."},
     {LANE(topics, SETTING_TOPIC_MAP), "", 0, 0, NULL,
      "Topics of aggregate types, as type=topic,type=topic; not set: as relay.topics."},
 

@@ -54,6 +54,7 @@ struct lane_settings {
     char name[SETTING_NAME_SIZE];
     char table[SETTING_NAME_SIZE];
     char source[SETTING_NAME_SIZE]; /* LANE_SOURCE_TABLE | LANE_SOURCE_BINLOG */
+    int64_t keep_ms;                /* of published rows, with source = binlog; -1: for ever */
     char topics[SETTING_LIST_SIZE]; /* "vote=vote-events,order=orders" */
 };
 

@@ -1,5 +1,5 @@
 -- side: outbox
--- How far a lane that reads the binary log has published it.
+-- How far a lane that reads the binary log has published it, and which of its rows are to be deleted.
 
 CREATE TABLE relay_position (
     lane        VARCHAR(64)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table, as in relay_lease',
@@ -15,3 +15,14 @@ CREATE TABLE relay_position (
     saved_at    DATETIME(3)     NOT NULL DEFAULT (UTC_TIMESTAMP(3)),
     PRIMARY KEY (lane)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'where each lane continues to read the binary log; no row: a lane that has not begun';
+
+CREATE TABLE relay_published (
+    number       BIGINT      NOT NULL AUTO_INCREMENT,
+    lane         VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'an outbox table, as in relay_position',
+    published_at DATETIME(3) NOT NULL DEFAULT (UTC_TIMESTAMP(3)) COMMENT 'keep_ms counts from then on',
+    first_seq    BIGINT      NOT NULL COMMENT 'the lowest of them',
+    seqs         MEDIUMBLOB  NOT NULL COMMENT 'ranges of seq; of each, two numbers of 7 bits a byte, the lowest first: from the end of the last range to its begin, and its length less 1',
+    PRIMARY KEY (number),
+    KEY ix_relay_published_lane (lane, number),
+    KEY ix_relay_published_seq (lane, first_seq)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COMMENT = 'rows that are published or queued and not yet deleted, saved with the position of their lane';

@@ -61,6 +61,7 @@ GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
@@ -233,6 +234,7 @@ GRANT SELECT, DELETE ON outbox_side.relay_lane TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'@'%';

@@ -39,7 +39,7 @@ FORBIDDEN = {
                   "SELECT * FROM retry_group", "UPDATE retry_attempt SET reason = ''",
                   "SELECT * FROM outbox", "SELECT * FROM vote_state"],
     "relay": ["INSERT INTO outbox SELECT * FROM outbox", "UPDATE outbox SET payload = ''",
-              "DELETE FROM relay_position", "SELECT * FROM vote_state",
+              "DELETE FROM relay_position", "UPDATE relay_published SET number = 0", "SELECT * FROM vote_state",
               "SELECT * FROM vote_document"],
     "application": ["INSERT INTO retry_task (scene, handler, origin) VALUES ('a', 'http', 'relay')",
                     "INSERT INTO retry_task (scene, handler, state) VALUES ('a', 'http', 4)",

@@ -17,7 +17,7 @@ from mysql_edge import Edge  # noqa: E402
 
 BESIDE = "tallybox-position-store"
 SCHEMA = suite.ROOT / "schema/migrate"
-TABLES = ("outbox", "relay_lease", "relay_position")
+TABLES = ("outbox", "relay_lease", "relay_position", "relay_published")
 PASSWORD = "the relay's"
 EPOCH = 3
 EMPTY = {"byGtid": False, "before": "", "file": "", "offset": "0", "gtid": "", "rowsDone": "0"}
@@ -57,9 +57,9 @@ class Store:
             raise AssertionError(f"{what}: {answer['rc']}: {answer['error']}")
         return answer
 
-    def save(self, position, epoch=EPOCH):
+    def save(self, position, epoch=EPOCH, seqs=()):
         """Whether it was saved."""
-        return not self.do("save", position=position, epoch=epoch)["fenced"]
+        return not self.do("save", position=position, epoch=epoch, seqs=seqs)["fenced"]
 
     def load(self):
         """None: none was saved."""
@@ -82,7 +82,7 @@ class StoreCase(binlog_server.LogCase):
         super().setUp()
         self.cursor.execute(f"DROP TABLE IF EXISTS {', '.join(TABLES)}")
         for table in TABLES:
-            file = "0009_relay_position.sql" if table == "relay_position" else "0001_outbox.sql"
+            file = "0009_relay_position.sql" if table in TABLES[2:] else "0001_outbox.sql"
             self.cursor.execute(*statements(file, rf"^CREATE TABLE {table} \(.*?;$"))
         self.cursor.execute("DROP USER IF EXISTS relay@'%'")
         self.cursor.execute(f"CREATE USER relay@'%' IDENTIFIED BY \"{PASSWORD}\"")
@@ -163,6 +163,47 @@ class Saving(StoreCase):
                             "('outbox', 'me', %s, UTC_TIMESTAMP(3))", [EPOCH + 2])
         self.assertTrue(mine.save(PLACE, EPOCH + 2))
         self.assertEqual(mine.load(), PLACE)
+
+    def entries(self):
+        """The ranges of each entry of relay_published."""
+        found = []
+        for lane, first, stored in self.ask("SELECT lane, first_seq, seqs FROM relay_published ORDER BY number"):
+            self.assertEqual(lane, "outbox")
+            numbers, shift, ranges, end = [0], 0, [], 0
+            for byte in stored:
+                numbers[-1] |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    shift = 0
+                    numbers.append(0)
+            for distance, more in zip(numbers[:-1:2], numbers[1:-1:2]):
+                ranges.append([end + distance, end + distance + more])
+                end += distance + more
+            self.assertEqual(first, ranges[0][0])
+            found.append(ranges)
+        return found
+
+    def test_the_seqs_of_rows_are_saved_with_the_position(self):
+        mine = self.store()
+        for ranges in ([[1, 1]], [[5, 9000], [9002, 9002], [2**40, 2**40 + 3]], [[2**63 - 2, 2**63 - 2]]):
+            self.cursor.execute("DELETE FROM relay_published")
+            self.assertTrue(mine.save(GTIDS, seqs=ranges))
+            self.assertEqual(self.entries(), [ranges])
+        # Many rows are several entries.
+        self.cursor.execute("DELETE FROM relay_published")
+        self.assertTrue(mine.save(PLACE, seqs=[[7, 120006]]))
+        self.assertEqual(self.entries(), [[[7, 50006]], [[50007, 100006]], [[100007, 120006]]])
+        self.assertTrue(mine.save(PLACE))
+        self.assertEqual(len(self.entries()), 3)
+        self.assertFalse(mine.save(PLACE, EPOCH + 1, seqs=[[1, 2]]))
+        self.assertEqual(len(self.entries()), 3)
+
+    def test_neither_the_position_nor_the_seqs_are_saved_alone(self):
+        mine = self.store()
+        self.assertTrue(mine.save(GTIDS, seqs=[[1, 5]]))
+        self.cursor.execute("DROP TABLE relay_published")
+        self.failed(mine.ask("save", position=PLACE, epoch=EPOCH, seqs=[[6, 9]]), "fatal", "relay_published")
+        self.assertEqual(mine.load(), GTIDS)
 
     def test_a_locked_lease_is_waited_for_shortly(self):
         mine = self.store()

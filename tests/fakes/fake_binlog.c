@@ -220,6 +220,7 @@ static void show_row(struct fake_binlog *fake, int64_t number, struct relay_row 
     int len = snprintf(fake->row_id, sizeof(fake->row_id), "row-%" PRId64, number);
 
     fake_relay_show_row(fake->relay, number, fake->row_key, row);
+    row->table_seq = number;
     row->seq = row->epoch = 0;
     row->id = (struct bytes){fake->row_id, (size_t)len};
 }
@@ -329,6 +330,22 @@ static void save_position(struct fake_binlog *fake, const struct stream_position
     stream_position_copy(&fake->saved, position);
 }
 
+/* Invariant R13 of stream_keeper.h. */
+static void save_seqs(struct fake_binlog *fake, const int64_t *seqs, size_t seq_count, size_t rows)
+{
+    for (size_t i = 0; i < seq_count; i++) {
+        if (!fake->done[seqs[i]])
+            fake_binlog_blame(fake, "row %" PRId64 " is saved as done, which is not", seqs[i]);
+        fake->recorded[seqs[i]] = true;
+    }
+    for (; fake->recorded_count < rows; fake->recorded_count++) {
+        int64_t row = fake->rows[fake->recorded_count];
+
+        if (!fake->recorded[row])
+            fake_binlog_blame(fake, "the position is saved without row %" PRId64 " before it", row);
+    }
+}
+
 static enum rc positions_load(void *ctx, struct stream_position *position, bool *found,
                               struct err *err)
 {
@@ -348,8 +365,9 @@ static enum rc positions_load(void *ctx, struct stream_position *position, bool 
     return RC_OK;
 }
 
-static enum rc positions_save(void *ctx, const struct stream_position *position, int64_t epoch,
-                              bool *fenced, struct err *err)
+static enum rc positions_save(void *ctx, const struct stream_position *position,
+                              const int64_t *seqs, size_t seq_count, int64_t epoch, bool *fenced,
+                              struct err *err)
 {
     struct fake_binlog *fake = ctx;
     enum rc rc;
@@ -364,8 +382,10 @@ static enum rc positions_save(void *ctx, const struct stream_position *position,
     rows = count_rows_before(fake, position);
     check_rows_are_done(fake, rows);
     *fenced = epoch != fake->relay->epoch;
-    if (!*fenced)
+    if (!*fenced) {
         save_position(fake, position, rows);
+        save_seqs(fake, seqs, seq_count, rows);
+    }
     pass(fake);
     return failed ? rc : RC_OK;
 }

@@ -75,8 +75,10 @@ struct fake_binlog {
     size_t saves;
     size_t saved_rows; /* committed rows before the saved position */
 
-    bool done[FAKE_RELAY_ROWS_MAX + 1]; /* by number: acknowledged or moved */
-    size_t done_count;                  /* of the first committed rows: all are done */
+    bool done[FAKE_RELAY_ROWS_MAX + 1];     /* by number: acknowledged or moved */
+    size_t done_count;                      /* of the first committed rows: all are done */
+    bool recorded[FAKE_RELAY_ROWS_MAX + 1]; /* by number: saved as done */
+    size_t recorded_count;                  /* of the first committed rows: all are */
     int64_t ticket_rows[FAKE_BINLOG_TICKETS];
     struct broker broker;
     struct diverter_ops diverter;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tallybox-position-store: the position of a lane in its table, as a process of its own for tests.
  * The argument is a JSON object: host, port, user, password, database, lane, table, owner. Each
- * line of standard input is a JSON object whose "do" is load, save (with position and epoch) or
- * begin; each answer is a line with "rc", "error" and the results of the call. */
+ * line of standard input is a JSON object whose "do" is load, save (with position, epoch and seqs)
+ * or begin; each answer is a line with "rc", "error" and the results of the call. */
 #include "common/config/settings.h"
 #include "outbox/relay/binlog/position_store_mysql.h"
 
@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SEQS_MAX 200000
 
 static struct settings settings;
 static struct lane_settings lane;
@@ -50,6 +52,22 @@ static json_t *position_json(struct stream_position *position)
                      position->gtid, "rowsDone", rows_done);
 }
 
+/* seqs is [[from, to], ...], or missing. */
+static size_t read_seqs(int64_t seqs[SEQS_MAX], const json_t *ranges)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < json_array_size(ranges); i++) {
+        const json_t *range = json_array_get(ranges, i);
+        int64_t to = json_integer_value(json_array_get(range, 1));
+
+        for (int64_t seq = json_integer_value(json_array_get(range, 0));
+             seq <= to && count < SEQS_MAX; seq++)
+            seqs[count++] = seq;
+    }
+    return count;
+}
+
 static json_t *run_request(const struct position_store *store, const json_t *request)
 {
     static struct stream_position position; /* its memory is used again */
@@ -59,10 +77,13 @@ static json_t *run_request(const struct position_store *store, const json_t *req
     enum rc rc;
 
     if (strcmp(what, "save") == 0) {
+        static int64_t seqs[SEQS_MAX];
         struct stream_position saved = {0};
+        size_t count;
 
         read_position(&saved, json_object_get(request, "position"));
-        rc = store->save(store->ctx, &saved, number_of(request, "epoch"), &flag, &err);
+        count = read_seqs(seqs, json_object_get(request, "seqs"));
+        rc = store->save(store->ctx, &saved, seqs, count, number_of(request, "epoch"), &flag, &err);
         buf_done(&saved.before);
         return json_pack("{s:s, s:s, s:b}", "rc", rc_name(rc), "error", err.text, "fenced", flag);
     }

@@ -2,6 +2,7 @@
 #include "outbox/relay/binlog/position_store_mysql.h"
 
 #include "outbox/relay/binlog/position_mysql.h"
+#include "outbox/relay/binlog/seq_ranges.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -14,6 +15,9 @@
 /* wait_timeout of the sessions: when the process freezes while a position is saved, the server ends
  * the session and releases the lock on the lease row, so that another relay can take the lane. */
 #define SILENT_MS_MAX 15000
+
+/* Of one row of relay_published: even single seqs that are far apart fit into a packet. */
+#define ENTRY_SEQS_MAX 50000
 
 enum column {
     COLUMN_BY_GTID,
@@ -210,9 +214,38 @@ static enum rc upsert_position(struct position_store_mysql *store,
     return db_exec_buf(saver->db, &saver->sql, NULL, err);
 }
 
+static enum rc insert_seqs(struct position_store_mysql *store, const int64_t *seqs, size_t count,
+                           struct err *err)
+{
+    struct position_session *saver = &store->saver;
+
+    buf_reset(&store->ranges);
+    seq_ranges_put(&store->ranges, seqs, count);
+    if (store->ranges.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the seqs of %zu rows", count);
+    buf_reset(&saver->sql);
+    put_sql(saver, "INSERT INTO relay_published (lane, first_seq, seqs) VALUES (");
+    put_text(saver, store->table);
+    buf_print(&saver->sql, ", %" PRId64 ", ", seqs[0]);
+    db_put_bytes(saver->db, &saver->sql, store->ranges.data, store->ranges.len);
+    put_sql(saver, ")");
+    return db_exec_buf(saver->db, &saver->sql, NULL, err);
+}
+
+static enum rc insert_all_seqs(struct position_store_mysql *store, const int64_t *seqs,
+                               size_t count, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t at = 0; at < count && rc == RC_OK; at += ENTRY_SEQS_MAX)
+        rc = insert_seqs(store, seqs + at,
+                         count - at < ENTRY_SEQS_MAX ? count - at : ENTRY_SEQS_MAX, err);
+    return rc;
+}
+
 static enum rc write_position(struct position_store_mysql *store,
-                              const struct stream_position *position, int64_t epoch, bool *fenced,
-                              struct err *err)
+                              const struct stream_position *position, const int64_t *seqs,
+                              size_t seq_count, int64_t epoch, bool *fenced, struct err *err)
 {
     struct db *db = store->saver.db;
     enum rc rc;
@@ -228,20 +261,22 @@ static enum rc write_position(struct position_store_mysql *store,
     if (rc == RC_OK && !*fenced)
         rc = upsert_position(store, position, epoch, err);
     if (rc == RC_OK && !*fenced)
+        rc = insert_all_seqs(store, seqs, seq_count, err);
+    if (rc == RC_OK && !*fenced)
         return db_commit(db, err);
     db_rollback(db);
     return rc;
 }
 
-static enum rc save_position(void *ctx, const struct stream_position *position, int64_t epoch,
-                             bool *fenced, struct err *err)
+static enum rc save_position(void *ctx, const struct stream_position *position, const int64_t *seqs,
+                             size_t seq_count, int64_t epoch, bool *fenced, struct err *err)
 {
     struct position_store_mysql *store = ctx;
     enum rc rc;
 
     assert(epoch > 0);
     *fenced = false;
-    rc = write_position(store, position, epoch, fenced, err);
+    rc = write_position(store, position, seqs, seq_count, epoch, fenced, err);
     if (rc != RC_OK)
         err_wrap(err, "saving the position of lane %s", store->lane);
     return rc;
@@ -483,6 +518,7 @@ void position_store_mysql_close(struct position_store_mysql *store)
     db_close(store->saver.db);
     buf_done(&store->reader.sql);
     buf_done(&store->saver.sql);
+    buf_done(&store->ranges);
     pthread_mutex_destroy(&store->lock);
     store->lane = NULL;
 }

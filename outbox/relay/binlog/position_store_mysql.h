@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The adapter that keeps the position of one lane in the table relay_position. It has two
- * connections: load and begin use that of the reader, save that of the saver, so that each of the
- * two threads has its own. Requires SELECT, INSERT and UPDATE on relay_position, SELECT and UPDATE
- * on relay_lease, SELECT on the lane's table, and what position_mysql_read_end() requires. */
+/* The adapter that keeps the position of one lane in the table relay_position, and the seqs of rows
+ * that are done in relay_published. It has two connections: load and begin use that of the reader,
+ * save that of the saver, so that each of the two threads has its own. Requires SELECT, INSERT and
+ * UPDATE on relay_position, INSERT on relay_published, SELECT and UPDATE on relay_lease, SELECT on
+ * the lane's table, and what position_mysql_read_end() requires. */
 #ifndef OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
 #define OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
 
@@ -28,6 +29,7 @@ struct position_store_mysql {
     char set_up[96]; /* the statement that sets a session up */
     struct position_session reader;
     struct position_session saver;
+    struct buf ranges;    /* relay_published.seqs, for the saver */
     pthread_mutex_t lock; /* guards server */
     /* The server of the last load or begin: saved positions are places in its log, whatever server
      * the saver is connected to. "" before. */

@@ -2,7 +2,10 @@
 #include "outbox/relay/binlog/stream_keeper.h"
 
 #include "common/hash.h"
+#include "outbox/relay/deleter.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BACKOFF_BASE_MS 100
@@ -23,15 +26,66 @@ void stream_keeper_init(struct stream_keeper *keeper, struct lane *lane,
     diverter_init(&keeper->diverter, lane, diverter_ops, ~seed);
 }
 
+enum rc stream_keeper_save_seqs(struct stream_keeper *keeper, size_t rows_max, struct err *err)
+{
+    keeper->seqs = calloc(rows_max, sizeof(*keeper->seqs));
+    keeper->done = calloc(rows_max, sizeof(*keeper->done));
+    if (!keeper->seqs || !keeper->done)
+        return err_fail(err, RC_FATAL, 0, "no memory for the seqs of %zu rows", rows_max);
+    keeper->done_max = rows_max;
+    return RC_OK;
+}
+
 void stream_keeper_done(struct stream_keeper *keeper)
 {
     if (!keeper->lane)
         return;
     buf_done(&keeper->position.before);
     buf_done(&keeper->offered.before);
+    free(keeper->seqs);
+    free(keeper->done);
     pthread_mutex_destroy(&keeper->lock);
     condition_done(&keeper->log_kept);
     keeper->lane = NULL;
+}
+
+void stream_keeper_begin(struct stream_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->begins++;
+    keeper->settled = keeper->offers;
+    keeper->done_count = keeper->done_offered = 0;
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count)
+{
+    bool has_room;
+
+    assert(count <= keeper->done_max);
+    pthread_mutex_lock(&keeper->lock);
+    has_room = keeper->done_max - keeper->done_count >= count;
+    /* The last offer is saved, also if it was dropped in a gap of the lease. */
+    if (!has_room) {
+        keeper->at_once = true;
+        if (keeper->settled > keeper->saved)
+            keeper->settled = keeper->saved;
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    if (!has_room)
+        lane_wake(keeper->lane, LANE_DELETER);
+    return has_room;
+}
+
+void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs, size_t count)
+{
+    pthread_mutex_lock(&keeper->lock);
+    assert(keeper->done_max - keeper->done_count >= count);
+    for (size_t i = 0; i < count; i++) {
+        if (seqs[i] > 0)
+            keeper->done[keeper->done_count++] = seqs[i];
+    }
+    pthread_mutex_unlock(&keeper->lock);
 }
 
 bool stream_keeper_offer(struct stream_keeper *keeper, const struct stream_position *position,
@@ -42,7 +96,10 @@ bool stream_keeper_offer(struct stream_keeper *keeper, const struct stream_posit
 
     pthread_mutex_lock(&keeper->lock);
     copied = stream_position_copy(&keeper->offered, position);
+    if (!copied)
+        keeper->done_count = keeper->done_offered;
     if (copied) {
+        keeper->done_offered = keeper->done_count;
         keeper->offered_row = row;
         keeper->offered_epoch = epoch;
         keeper->at_once = at_once;
@@ -75,16 +132,33 @@ bool stream_keeper_is_settled(struct stream_keeper *keeper)
     return settled;
 }
 
-static void settle_offer(struct stream_keeper *keeper, uint64_t offer, int64_t row, bool saved)
+/* What was being saved is saved. */
+static void settle_saved(struct stream_keeper *keeper)
 {
     pthread_mutex_lock(&keeper->lock);
-    keeper->settled = offer;
-    if (saved) {
-        keeper->saved = offer;
-        keeper->saved_row = row;
-    }
+    keeper->saved = keeper->saving;
+    keeper->saved_row = keeper->position_row;
+    if (keeper->settled < keeper->saved)
+        keeper->settled = keeper->saved;
     pthread_mutex_unlock(&keeper->lock);
+    keeper->saving = 0;
+    keeper->seq_count = 0;
     lane_wake(keeper->lane, LANE_READER);
+}
+
+/* The lease is lost: the reader need not wait for the offers made under it. They are kept, because
+ * the same lease may be renewed, and a later position then needs the seqs of this one. */
+static void settle_lost(struct stream_keeper *keeper)
+{
+    bool is_new;
+
+    pthread_mutex_lock(&keeper->lock);
+    is_new = keeper->settled != keeper->offers && keeper->saving_begins == keeper->begins;
+    if (is_new)
+        keeper->settled = keeper->offers;
+    pthread_mutex_unlock(&keeper->lock);
+    if (is_new)
+        lane_wake(keeper->lane, LANE_READER);
 }
 
 /* Acknowledged rows are done: nothing has to be deleted. */
@@ -101,32 +175,49 @@ static void return_acked_rows(struct lane *lane)
         lane_wake(lane, LANE_READER);
 }
 
-/* Copies the offered position if there is one to be saved. Returns its number, or 0. *wait_ms: when
- * it is due. */
-static uint64_t take_offer(struct stream_keeper *keeper, int64_t now_ms, int64_t *row,
-                           int64_t *epoch, int64_t *wait_ms)
+/* Takes the seqs that were added, and leaves an empty list for the next ones. */
+static void take_seqs(struct stream_keeper *keeper)
 {
-    uint64_t offer = 0;
+    int64_t *seqs = keeper->seqs;
+
+    keeper->seqs = keeper->done;
+    keeper->seq_count = keeper->done_count;
+    keeper->done = seqs;
+    keeper->done_count = keeper->done_offered = 0;
+}
+
+/* Takes the offered position if there is one to be saved. Returns whether one is being saved now;
+ * *wait_ms: when the next one is due. */
+static bool take_offer(struct stream_keeper *keeper, int64_t now_ms, int64_t *wait_ms)
+{
     int64_t due_ms;
 
     *wait_ms = LANE_WAIT_MS;
     pthread_mutex_lock(&keeper->lock);
     due_ms = keeper->saved_ms +
              (keeper->offered_row > keeper->saved_row ? KEEPER_SAVE_MS : KEEPER_SAVE_IDLE_MS);
-    if (keeper->settled != keeper->offers) {
+    if (keeper->saving_begins != keeper->begins)
+        keeper->saving = 0;
+    if (keeper->saving == 0 && keeper->settled != keeper->offers) {
         bool is_due = keeper->at_once || now_ms >= due_ms ||
                       keeper->offered_row - keeper->saved_row >= KEEPER_SAVE_ROWS ||
                       atomic_load(&keeper->lane->lease.draining);
 
-        *row = keeper->offered_row;
-        *epoch = keeper->offered_epoch;
-        if (!is_due)
+        if (!is_due) {
             *wait_ms = due_ms - now_ms;
-        else if (stream_position_copy(&keeper->position, &keeper->offered))
-            offer = keeper->offers;
+        } else if (stream_position_copy(&keeper->position, &keeper->offered)) {
+            keeper->saving = keeper->offers;
+            keeper->saving_begins = keeper->begins;
+            keeper->position_row = keeper->offered_row;
+            keeper->position_epoch = keeper->offered_epoch;
+            take_seqs(keeper);
+        }
     }
     pthread_mutex_unlock(&keeper->lock);
-    return offer;
+    /* The second time they are sorted already. */
+    if (keeper->saving != 0)
+        keeper->seq_count = deleter_sort_seqs(keeper->seqs, keeper->seq_count);
+    return keeper->saving != 0;
 }
 
 static int64_t record_failure(struct stream_keeper *keeper, int64_t now_ms, const struct err *err)
@@ -138,36 +229,38 @@ static int64_t record_failure(struct stream_keeper *keeper, int64_t now_ms, cons
     return wait_ms;
 }
 
+/* A position that could not be saved is tried again as it is, so that its seqs need no place beside
+ * those of a later one. */
 static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
 {
     struct err err = {0};
     bool fenced = false;
-    int64_t row = 0;
-    int64_t epoch = 0;
     int64_t wait_ms;
-    uint64_t offer;
     enum rc rc;
 
     if (now_ms < keeper->wait_until_ms && epoch_now != 0)
         return keeper->wait_until_ms - now_ms;
-    offer = take_offer(keeper, now_ms, &row, &epoch, &wait_ms);
-    if (offer == 0)
+    if (!take_offer(keeper, now_ms, &wait_ms))
         return wait_ms;
     /* The next holder begins at the position that was saved before. */
-    if (epoch != epoch_now) {
-        settle_offer(keeper, offer, row, false);
+    if (keeper->position_epoch != epoch_now) {
+        settle_lost(keeper);
         condition_ok(&keeper->lane->deleting, now_ms);
         keeper->wait_until_ms = 0;
-        return 0;
+        return LANE_WAIT_MS;
     }
-    rc = keeper->positions.save(keeper->positions.ctx, &keeper->position, epoch, &fenced, &err);
+    rc = keeper->positions.save(keeper->positions.ctx, &keeper->position, keeper->seqs,
+                                keeper->seq_count, keeper->position_epoch, &fenced, &err);
     if (rc != RC_OK)
         return record_failure(keeper, now_ms, &err);
     condition_ok(&keeper->lane->deleting, now_ms);
     backoff_reset(&keeper->backoff);
     keeper->saved_ms = now_ms;
-    settle_offer(keeper, offer, row, !fenced);
-    return 0;
+    if (fenced)
+        settle_lost(keeper);
+    else
+        settle_saved(keeper);
+    return fenced ? LANE_WAIT_MS : 0;
 }
 
 /* Without an answer the check stays as it was: reading the log is what counts. A lane that another

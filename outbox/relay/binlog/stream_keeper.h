@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The keeper of a stream lane, its third step instead of deleter.h: saves the position up to which
- * all rows are done, and runs the diverter. It deletes nothing: acknowledged rows go straight back
- * to the reader. The deleter's thread. */
+ * all rows are done together with the seqs of these rows, and runs the diverter. It deletes
+ * nothing: acknowledged rows go straight back to the reader, and stream_cleaner.h deletes them
+ * later.
+ *
+ * Invariant R13: when a position is saved, the seqs of all rows before it were saved with it or
+ * earlier (test_stream_keeper, test_stream_lane). The deleter's thread. */
 #ifndef OUTBOX_RELAY_BINLOG_STREAM_KEEPER_H
 #define OUTBOX_RELAY_BINLOG_STREAM_KEEPER_H
 
@@ -34,13 +38,22 @@ struct stream_keeper {
     struct diverter diverter;
     struct backoff backoff;
     uint64_t rng;
-    int64_t wait_until_ms;           /* after a failure: when to try again */
-    int64_t saved_ms;                /* when a position was saved last */
-    struct stream_position position; /* being saved, or saved last */
-    int64_t checked_ms;              /* when the log at that position was looked at */
-    struct condition log_kept;       /* a check: the server keeps the log at the position */
+    int64_t wait_until_ms;     /* after a failure: when to try again */
+    int64_t saved_ms;          /* when a position was saved last */
+    int64_t checked_ms;        /* when the log at that position was looked at */
+    struct condition log_kept; /* a check: the server keeps the log at the position */
+
+    /* What is being saved, until it is saved or the lane begins again. */
+    uint64_t saving; /* number of the offer; 0: none */
+    uint64_t saving_begins;
+    struct stream_position position; /* or saved last */
+    int64_t position_row;
+    int64_t position_epoch;
+    int64_t *seqs; /* sorted */
+    size_t seq_count;
 
     pthread_mutex_t lock; /* guards the fields below */
+    uint64_t begins;      /* number of calls of stream_keeper_begin() */
     struct stream_position offered;
     int64_t offered_row; /* the last row before it */
     int64_t offered_epoch;
@@ -49,6 +62,10 @@ struct stream_keeper {
     uint64_t settled; /* the last offer that was saved, or dropped because the lease was lost */
     uint64_t saved;   /* the last one that was saved */
     int64_t saved_row;
+    int64_t *done; /* seqs of rows that are done, for the next position that is saved */
+    size_t done_count;
+    size_t done_offered; /* those of them that belong to the last offer */
+    size_t done_max;     /* 0: seqs are not saved */
 };
 
 /* As deleter_init(). RC_FATAL is not returned: it owns no memory at first. */
@@ -56,12 +73,26 @@ void stream_keeper_init(struct stream_keeper *keeper, struct lane *lane,
                         const struct position_store *positions,
                         const struct diverter_ops *diverter_ops, uint64_t seed);
 
+/* Makes it save the seqs of up to rows_max rows with a position. RC_FATAL: no memory. */
+enum rc stream_keeper_save_seqs(struct stream_keeper *keeper, size_t rows_max, struct err *err);
+
 /* Accepts a zeroed keeper. */
 void stream_keeper_done(struct stream_keeper *keeper);
 
+/* For the reader: it begins at a saved position, and forgets all rows. So does the keeper. */
+void stream_keeper_begin(struct stream_keeper *keeper);
+
+/* For the reader, while it holds the lease of its last offer: whether so many seqs can be added. If
+ * not, the keeper saves at once. */
+bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count);
+
+/* For the reader: the rows with these seqs are done; those that are not above 0 are ignored. There
+ * is room. The next position that is saved has them, of whichever offer. */
+void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs, size_t count);
+
 /* For the reader: all rows before this position are done, and `row` is the last of them. The
  * position is copied, and replaces one that was not saved yet. Returns false when memory is
- * exhausted. */
+ * exhausted; the seqs that were added since the last offer are dropped. */
 bool stream_keeper_offer(struct stream_keeper *keeper, const struct stream_position *position,
                          int64_t row, int64_t epoch, bool at_once);
 

@@ -4,6 +4,7 @@
 #include "common/hash.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BACKOFF_BASE_MS 100
@@ -143,8 +144,11 @@ static enum rc load_position(struct stream_reader *reader, int64_t epoch, struct
     struct stream_position *start = row_progress_begin(&reader->progress);
     struct position_store *positions = &reader->positions;
     bool found = false;
-    enum rc rc = positions->load(positions->ctx, start, &found, err);
+    enum rc rc;
 
+    stream_keeper_begin(reader->keeper);
+    reader->added = reader->progress.read;
+    rc = positions->load(positions->ctx, start, &found, err);
     if (rc == RC_OK && !found)
         rc = positions->begin(positions->ctx, start, err);
     if (rc == RC_OK &&
@@ -197,17 +201,43 @@ static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_
     return 0;
 }
 
-static void offer_position(struct stream_reader *reader)
+/* Adds the seqs of the rows up to this one to the keeper. */
+static void add_seqs(struct stream_reader *reader, int64_t row)
 {
-    const struct stream_position *reached;
+    const int64_t rows_max = (int64_t)reader->progress.rows_max;
 
-    if (reader->begun_epoch == 0)
-        return;
+    for (int64_t from = reader->added + 1; from <= row;) {
+        int64_t at = from & (rows_max - 1);
+        int64_t count = row + 1 - from < rows_max - at ? row + 1 - from : rows_max - at;
+
+        stream_keeper_add(reader->keeper, reader->seqs + at, (size_t)count);
+        from += count;
+    }
+}
+
+/* Returns false when the keeper has no room for the seqs of rows that are done. */
+static bool offer_position(struct stream_reader *reader, int64_t now_ms)
+{
+    const struct row_progress *progress = &reader->progress;
+    const struct stream_position *reached;
+    int64_t row;
+
+    /* Without this lease nothing can be saved. */
+    if (reader->begun_epoch == 0 || lane_epoch(reader->lane, now_ms) != reader->begun_epoch)
+        return true;
+    if (reader->seqs &&
+        !stream_keeper_has_room(reader->keeper, (size_t)(progress->low - 1 - reader->added)))
+        return false;
     reached = row_progress_reached(&reader->progress);
+    if (!reached)
+        return true;
+    row = progress->marks[0].row;
+    if (reader->seqs)
+        add_seqs(reader, row);
     /* Without memory a later position is offered. */
-    if (reached)
-        stream_keeper_offer(reader->keeper, reached, reader->progress.marks[0].row,
-                            reader->begun_epoch, false);
+    if (stream_keeper_offer(reader->keeper, reached, row, reader->begun_epoch, false))
+        reader->added = row;
+    return true;
 }
 
 /* Ends reading under the old lease. Once every row and batch has returned and the last position is
@@ -227,7 +257,8 @@ static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t
         return LANE_WAIT_MS;
     }
     if (epoch == 0) {
-        offer_position(reader);
+        if (!offer_position(reader, now_ms))
+            return LANE_WAIT_MS;
         reader->begun_epoch = 0;
         if (!stream_keeper_is_settled(reader->keeper)) {
             lane_wake(lane, LANE_DELETER);
@@ -318,9 +349,14 @@ static void number_rows(struct stream_reader *reader, struct relay_batch *batch)
     size_t kept = 0;
 
     for (size_t i = 0; i < batch->count; i++) {
+        bool is_wanted;
         int64_t number;
 
-        if (!row_progress_take(&reader->progress, &number))
+        is_wanted = row_progress_take(&reader->progress, &number);
+        if (reader->seqs)
+            reader->seqs[(size_t)number & (reader->progress.rows_max - 1)] =
+                batch->rows[i].table_seq;
+        if (!is_wanted)
             continue;
         batch->rows[kept] = batch->rows[i];
         batch->rows[kept].seq = number;
@@ -356,17 +392,39 @@ static void pass_batch(struct stream_reader *reader, struct pump_batch *batch, i
     lane_wake(reader->lane, LANE_SENDER);
 }
 
+/* How many rows may be read now. The seqs of rows that the keeper does not have yet need places,
+ * too. */
+static size_t reading_room(const struct stream_reader *reader)
+{
+    const struct row_progress *progress = &reader->progress;
+
+    if (!reader->seqs)
+        return row_progress_room(progress);
+    return progress->rows_max - (size_t)(progress->read - reader->added);
+}
+
 static int64_t pass_batches(struct stream_reader *reader, int64_t now_ms)
 {
     struct pump_batch *batch;
 
-    while ((batch = stream_pump_peek(reader->pump)) &&
-           row_progress_room(&reader->progress) >= batch->rows->count) {
+    while ((batch = stream_pump_peek(reader->pump)) && reading_room(reader) >= batch->rows->count) {
         condition_ok(&reader->lane->reading, now_ms);
         backoff_reset(&reader->backoff);
         pass_batch(reader, stream_pump_take(reader->pump), now_ms);
     }
     return LANE_WAIT_MS;
+}
+
+void stream_reader_done(struct stream_reader *reader)
+{
+    if (!reader->lane)
+        return;
+    free(reader->seqs);
+    row_progress_done(&reader->progress);
+    buf_done(&reader->passed.before);
+    for (size_t i = 0; i < LANE_BATCHES; i++)
+        buf_done(&reader->batches[i].after.before);
+    reader->lane = NULL;
 }
 
 enum rc stream_reader_init(struct stream_reader *reader, struct lane *lane,
@@ -394,18 +452,15 @@ enum rc stream_reader_init(struct stream_reader *reader, struct lane *lane,
         reader->batches[i].rows = rows;
         stream_pump_give(pump, &reader->batches[i]);
     }
-    return row_progress_init(&reader->progress, window, err);
-}
-
-void stream_reader_done(struct stream_reader *reader)
-{
-    if (!reader->lane)
-        return;
-    row_progress_done(&reader->progress);
-    buf_done(&reader->passed.before);
-    for (size_t i = 0; i < LANE_BATCHES; i++)
-        buf_done(&reader->batches[i].after.before);
-    reader->lane = NULL;
+    if (row_progress_init(&reader->progress, window, err) != RC_OK)
+        return RC_FATAL;
+    if (lane->own->keep_ms < 0)
+        return RC_OK;
+    reader->seqs = calloc(reader->progress.rows_max, sizeof(*reader->seqs));
+    if (reader->seqs && stream_keeper_save_seqs(keeper, reader->progress.rows_max, err) == RC_OK)
+        return RC_OK;
+    stream_reader_done(reader);
+    return err_fail(err, RC_FATAL, 0, "no memory for the seqs of %zu rows", window);
 }
 
 static int64_t step_reading(struct stream_reader *reader, int64_t now_ms)
@@ -443,7 +498,7 @@ int64_t stream_reader_step(void *arg, int64_t now_ms)
 
     take_returned(reader, now_ms);
     mark_position(reader, false, now_ms);
-    offer_position(reader);
+    offer_position(reader, now_ms);
     if (epoch == 0 || epoch != reader->epoch)
         return change_lease(reader, holding ? 0 : epoch, now_ms);
     if (!holding)

@@ -34,6 +34,8 @@ struct stream_reader {
     struct stream_keeper *keeper;
     struct position_store positions;
     struct row_progress progress;
+    int64_t *seqs; /* relay_row.table_seq of each row above added; NULL: they are not saved */
+    int64_t added; /* the seqs of the rows up to this one were added to the keeper */
     struct pump_batch batches[LANE_BATCHES]; /* of lane->batches, in their order */
     size_t with_sender;                      /* batches that the sender has */
     size_t with_others;                      /* rows that were passed on and did not return */
