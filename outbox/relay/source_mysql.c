@@ -160,13 +160,35 @@ static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t c
     }
 }
 
+/* A lane that has read the binary log keeps rows that are published. */
+static enum rc check_no_position(struct source_mysql *source, struct err *err)
+{
+    int64_t count = 0;
+    enum rc rc;
+
+    buf_reset(&source->sql);
+    buf_text_put(&source->sql, "SELECT COUNT(*) FROM relay_position WHERE lane = ");
+    db_put_text(source->db, &source->sql, source->table, strlen(source->table));
+    rc = run_query(source, take_number, &count, err);
+    if (rc != RC_OK || count == 0)
+        return rc;
+    return err_fail(err, RC_FATAL, 0,
+                    "the lane of table %s was read from the binary log, and a table lane would "
+                    "publish the rows again that it keeps: set source = binlog again. To change "
+                    "the source, let keep_ms = 0 empty the table, stop the relay, and delete the "
+                    "rows of this lane from relay_position and relay_published",
+                    source->table);
+}
+
 static enum rc source_begin(void *ctx, struct err *err)
 {
     struct source_mysql *source = ctx;
+    enum rc rc;
 
     origin_mysql_begin(source->origin);
     origin_mysql_renew(source->origin, source->db, &source->term);
-    return db_connect(source->db, err);
+    rc = db_connect(source->db, err);
+    return rc == RC_OK ? check_no_position(source, err) : rc;
 }
 
 struct reading {

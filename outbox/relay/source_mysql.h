@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that reads the outbox table of one lane, on a connection of its own. Requires SELECT
- * and DELETE on the table; with PROCESS gaps are closed earlier. Only the reader's thread uses it,
- * except source_mysql_put_join(). */
+ * and DELETE on the table, and SELECT on relay_position; with PROCESS gaps are closed earlier. Only
+ * the reader's thread uses it, except source_mysql_put_join(). */
 #ifndef OUTBOX_RELAY_SOURCE_MYSQL_H
 #define OUTBOX_RELAY_SOURCE_MYSQL_H
 

@@ -47,6 +47,8 @@ class Lane(LaneCase):
         self.stack.append(events)
         self.wait_records(len(events))
         relay.terminate()
+        # A table lane refuses to publish rows again that a binlog lane keeps.
+        self.stack.sql("DELETE FROM relay_position")
         relay = self.start("relay", sets={"lane.outbox.source": "table"})
         self.stack.wait_drained()
         relay.terminate()
