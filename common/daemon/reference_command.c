@@ -136,6 +136,9 @@ static const struct event events[] = {
      "The lease ended before these published rows were deleted; they "
      "are published again.",
      ""},
+    {"rows_not_removed", "warn",
+     "The primary key of the lane's table is not a column `seq`, so published rows stay.",
+     "remove rows in the writer's transaction or later, as with Debezium"},
     {"diversions_abandoned", "warn", "The lease ended before these rows were diverted.", ""},
     {"row_below_cursor", "warn", "A row appeared below the position of the reader.", ""},
     {"gaps_merged", "warn", "More than `relay.gaps_max` gaps are open; reading gets slower.",

@@ -53,6 +53,9 @@ static const struct kind kinds[] = {
     {AT(in_window), "tallybox_relay_window_rows", METRIC_GAUGE, "Rows read and not yet deleted."},
     {AT(diverted_keys), "tallybox_relay_diverted_keys", METRIC_GAUGE,
      "Keys whose rows go through the retry queue, because one of them was refused."},
+    {AT(unpublished), "tallybox_relay_unpublished_rows", METRIC_GAUGE,
+     "With source = binlog: rows older than keep_ms that are not known to be published, because "
+     "they did not come through the binary log; counted up to 1001, each minute."},
     {AT(lease_held), "tallybox_relay_lease_held", METRIC_GAUGE,
      "1 while this process holds the lane."},
     {AT(lease_epoch), "tallybox_relay_lease_epoch", METRIC_GAUGE,

@@ -397,6 +397,28 @@ static void add_condition_health(struct health *health, const char *lane, const 
     health_bad(health, dependency, "%s", err.text);
 }
 
+static void add_warning_health(struct health *health, const char *lane, const char *what,
+                               struct condition *condition)
+{
+    char dependency[SETTING_NAME_SIZE + 32];
+    struct err err;
+
+    if (!condition_read(condition, &err))
+        return;
+    snprintf(dependency, sizeof(dependency), "%s %s", lane, what);
+    health_warn(health, dependency, "%s", err.text);
+}
+
+static void add_stream_health(struct lane_runtime *runtime, struct health *health)
+{
+    struct stream_lane *streams = &runtime->streams;
+    const char *name = runtime->lane.name;
+
+    add_condition_health(health, name, "removing", &streams->cleaner.removing);
+    add_warning_health(health, name, "log", &streams->keeper.log_kept);
+    add_warning_health(health, name, "unpublished rows", &streams->cleaner.unpublished);
+}
+
 /* The metric oldest_age is 0 while another process holds the lane, which then reports its health.
  */
 static void add_lane_health(const struct relay *relay, struct lane_runtime *runtime,
@@ -406,7 +428,6 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
     int64_t age_ms = metric_value(&lane->metrics->oldest_age);
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[SETTING_NAME_SIZE + 32];
-    struct err err;
 
     add_condition_health(health, lane->name, "reading", &lane->reading);
     add_condition_health(health, lane->name, "sending", &lane->sending);
@@ -414,10 +435,8 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
                          &lane->deleting);
     add_condition_health(health, lane->name, "diverting", &lane->diverting);
     add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
-    if (lane->is_stream && condition_read(&runtime->streams.keeper.log_kept, &err)) {
-        snprintf(dependency, sizeof(dependency), "%s log", lane->name);
-        health_warn(health, dependency, "%s", err.text);
-    }
+    if (lane->is_stream)
+        add_stream_health(runtime, health);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,

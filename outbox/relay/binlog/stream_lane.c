@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HEARTBEAT_MS 2000
-#define SILENCE_MS 6000 /* three heartbeats */
+#define SILENCE_MS (3 * HEARTBEAT_MS)
 
 /* Those of Debezium's outbox and of our own; seq, headers and created_at may be missing. */
 static const char *const columns[OUTBOX_FIELDS] = {
@@ -59,6 +59,20 @@ static enum rc init_pump(struct stream_lane *streams, struct err *err)
     return rc;
 }
 
+static enum rc open_cleaner(struct stream_lane *streams, const char *instance, struct err *err)
+{
+    struct lane *lane = streams->lane;
+    struct cleaner_ops ops;
+    enum rc rc =
+        stream_cleaner_mysql_open(&streams->kept, lane->own, instance, lane->settings, err);
+
+    if (rc != RC_OK)
+        return rc;
+    ops = stream_cleaner_mysql_ops(&streams->kept);
+    stream_cleaner_init(&streams->cleaner, lane, &ops, os_random_u64());
+    return RC_OK;
+}
+
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
                          uint32_t server_id, const struct diverter_ops *diverts, struct stop *stop,
                          struct err *err)
@@ -68,7 +82,13 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
 
     memset(streams, 0, sizeof(*streams));
     streams->lane = lane;
+    streams->pumping.wakeup.fd = streams->cleaning.wakeup.fd = -1;
     rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);
+    if (rc == RC_OK)
+        rc = loop_init(&streams->cleaning, "relay-clean", stream_cleaner_step, &streams->cleaner,
+                       stop, err);
+    if (rc == RC_OK)
+        rc = open_cleaner(streams, instance, err);
     if (rc == RC_OK)
         rc = position_store_mysql_open(&streams->positions, lane->own, instance, lane->settings,
                                        err);
@@ -93,13 +113,18 @@ void stream_lane_close(struct stream_lane *streams)
     stream_pump_done(&streams->pump);
     stream_mysql_free(streams->stream);
     position_store_mysql_close(&streams->positions);
+    stream_cleaner_done(&streams->cleaner);
+    stream_cleaner_mysql_close(&streams->kept);
+    loop_done(&streams->cleaning);
     loop_done(&streams->pumping);
     streams->lane = NULL;
 }
 
 enum rc stream_lane_start(struct stream_lane *streams, struct err *err)
 {
-    return loop_start(&streams->pumping, err);
+    enum rc rc = loop_start(&streams->pumping, err);
+
+    return rc == RC_OK ? loop_start(&streams->cleaning, err) : rc;
 }
 
 void stream_lane_join(struct stream_lane *streams)
@@ -108,4 +133,5 @@ void stream_lane_join(struct stream_lane *streams)
         return;
     stream_pump_stop(&streams->pump);
     loop_join(&streams->pumping);
+    loop_join(&streams->cleaning);
 }

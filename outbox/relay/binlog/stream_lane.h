@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a lane with `source = binlog` has instead of the reader and the deleter of a table: its
- * stream, the pump with its thread, and the engines for the steps LANE_READER and LANE_DELETER. The
- * main thread. */
+ * stream, the pump and the cleaner with a thread each, and the engines for the steps LANE_READER
+ * and LANE_DELETER. The main thread. */
 #ifndef OUTBOX_RELAY_BINLOG_STREAM_LANE_H
 #define OUTBOX_RELAY_BINLOG_STREAM_LANE_H
 
@@ -9,6 +9,8 @@
 #include "common/err.h"
 #include "common/loop.h"
 #include "outbox/relay/binlog/position_store_mysql.h"
+#include "outbox/relay/binlog/stream_cleaner.h"
+#include "outbox/relay/binlog/stream_cleaner_mysql.h"
 #include "outbox/relay/binlog/stream_keeper.h"
 #include "outbox/relay/binlog/stream_mysql.h"
 #include "outbox/relay/binlog/stream_pump.h"
@@ -25,7 +27,10 @@ struct stream_lane {
     struct stream_pump pump;
     struct stream_keeper keeper;
     struct stream_reader reader;
+    struct stream_cleaner_mysql kept;
+    struct stream_cleaner cleaner;
     struct loop pumping;
+    struct loop cleaning;
 };
 
 /* Opens all of it without a thread or a connection. lane has been initialised; everything is
@@ -38,10 +43,10 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
 /* Accepts a zeroed one. */
 void stream_lane_close(struct stream_lane *streams);
 
-/* Starts the pump's thread. */
+/* Starts the threads of the pump and the cleaner. */
 enum rc stream_lane_start(struct stream_lane *streams, struct err *err);
 
-/* Ends the pump's thread, also while it waits for the server. */
+/* Ends both, the pump's also while it waits for the server. Stop was requested. */
 void stream_lane_join(struct stream_lane *streams);
 
 #endif
