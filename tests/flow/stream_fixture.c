@@ -51,7 +51,7 @@ static void switch_thread(void *ctx)
 {
     struct stream_fixture *fixture = ctx;
 
-    if (fake_relay_chance(&fixture->fake, fixture->switches))
+    if (fixture->is_started && fake_relay_chance(&fixture->fake, fixture->switches))
         step(fixture, (size_t)fake_relay_below(&fixture->fake, FIXTURE_STEPS));
 }
 
@@ -104,10 +104,12 @@ static void engines_start(struct stream_fixture *fixture)
     fixture->keeper.diverter.rows_max = 3;
     lane->diverted.moves_max = 8;
     memset(fixture->due_ms, 0, sizeof(fixture->due_ms));
+    fixture->is_started = true;
 }
 
 static void engines_end(struct stream_fixture *fixture)
 {
+    fixture->is_started = false;
     stream_reader_done(&fixture->reader);
     stream_keeper_done(&fixture->keeper);
     stream_pump_done(&fixture->pump);

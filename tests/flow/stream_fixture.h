@@ -34,6 +34,7 @@ struct stream_fixture {
     unsigned late_steps; /* as in relay_fixture.h */
     unsigned switches;   /* chance that another thread runs during a call of ops or of wake() */
     bool running[FIXTURE_STEPS];
+    bool is_started; /* all engines are initialised */
 };
 
 /* Small limits, so that every one of them is met. window_rows_max 0: the default of the fixture. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEEDS 400
+#define SEEDS 300
 #define STOP_SEEDS 200
 #define DRAIN_MS 600000
 
