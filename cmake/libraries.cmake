@@ -65,20 +65,23 @@ endif()
 if(TALLYBOX_MYSQL_PACKAGE STREQUAL "libmariadb")
   set(CMAKE_REQUIRED_LIBRARIES PkgConfig::libmariadb)
   # Asked again after an upgrade.
-  set(streams TALLYBOX_STREAMS_${libmariadb_VERSION})
+  set(streams TALLYBOX_STREAMS_2_${libmariadb_VERSION})
   check_c_source_compiles(
     "#include <mysql.h>
+     #include <ma_pvio.h>
      int main(void)
      {
          MYSQL *mysql = mysql_init(0);
          if (mysql->methods->db_command(mysql, (enum enum_server_command)18, \"\", 0, 1, 0) != 0)
              return 1;
+         if (mysql->net.pvio->cache + mysql->net.pvio->cache_size > mysql->net.pvio->cache_pos)
+             return 2;
          return mysql_net_read_packet(mysql) == packet_error || mysql->net.read_pos == 0;
      }"
     ${streams})
   unset(CMAKE_REQUIRED_LIBRARIES)
   if(NOT ${${streams}})
     message(FATAL_ERROR "libmariadb ${libmariadb_VERSION} cannot stream the binary log: "
-                        "db_command or mysql_net_read_packet is not what 3.3 has")
+                        "db_command, mysql_net_read_packet or pvio is not what 3.3 has")
   endif()
 endif()

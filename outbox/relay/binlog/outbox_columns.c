@@ -195,6 +195,15 @@ static enum rc check_column(enum outbox_field field, const struct outbox_column 
     return RC_OK;
 }
 
+static enum outbox_form choose_form(const struct outbox_column *column, uint8_t type)
+{
+    if (type == COLUMN_JSON)
+        return FORM_JSON;
+    if (strcasecmp(column->charset, "latin1") == 0)
+        return FORM_LATIN1;
+    return strcasecmp(column->type, "binary") == 0 ? FORM_PADDED : FORM_AS_IS;
+}
+
 static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field field,
                              const struct outbox_definition *definition,
                              const struct binlog_table *table,
@@ -214,6 +223,7 @@ static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field f
         return err_fail(err, RC_REJECT, 0, "the table has no column %s, which is the %s", name,
                         field_words[field]);
     columns->types[field] = log_columns[place->number].type;
+    place->form = choose_form(place->column, columns->types[field]);
     return check_column(field, place->column, columns->types[field], err);
 }
 
@@ -357,21 +367,26 @@ static void put_padded(struct buf *text, const struct binlog_value *value, uint6
 }
 
 /* False: the document is damaged. */
-static bool put_bytes(struct outbox_place *place, uint8_t type, const struct binlog_value *value,
+static bool put_bytes(struct outbox_place *place, const struct binlog_value *value,
                       struct bytes *bytes)
 {
-    const struct outbox_column *column = place->column;
-    bool good = true;
-
-    if (type == COLUMN_JSON)
-        good = jsonb_put(&place->text, value->bytes, value->len);
-    else if (strcasecmp(column->charset, "latin1") == 0)
+    switch (place->form) {
+    case FORM_JSON:
+        return jsonb_put(&place->text, value->bytes, value->len);
+    case FORM_LATIN1:
         put_latin1(&place->text, value->bytes, value->len);
-    else if (strcasecmp(column->type, "binary") == 0 && value->len < column->bytes_max)
-        put_padded(&place->text, value, column->bytes_max);
-    else
-        *bytes = (struct bytes){value->bytes, value->len};
-    return good;
+        return true;
+    case FORM_PADDED:
+        if (value->len < place->column->bytes_max) {
+            put_padded(&place->text, value, place->column->bytes_max);
+            return true;
+        }
+        break;
+    case FORM_AS_IS:
+        break;
+    }
+    *bytes = (struct bytes){value->bytes, value->len};
+    return true;
 }
 
 static enum rc fail_value(const struct outbox_place *place, const char *what, struct err *err)
@@ -400,7 +415,7 @@ static enum rc take_bytes(struct outbox_columns *columns, enum outbox_field fiel
         put_number(&place->text, place, columns->types[field], value);
         break;
     case VALUE_BYTES:
-        good = put_bytes(place, columns->types[field], value, bytes);
+        good = put_bytes(place, value, bytes);
         break;
     case VALUE_INDEX:
         good =

@@ -61,8 +61,17 @@ enum outbox_field {
     OUTBOX_FIELDS,
 };
 
+/* What is done to the bytes of a value. */
+enum outbox_form {
+    FORM_AS_IS,
+    FORM_JSON,   /* MySQL's binary form becomes text */
+    FORM_LATIN1, /* becomes UTF-8 */
+    FORM_PADDED, /* zeros at the end, which the log leaves out */
+};
+
 struct outbox_place {
     bool found;
+    enum outbox_form form;
     size_t number; /* of the column in the rows of the log, from 0 */
     const struct outbox_column *column;
     struct buf text; /* of the last row, where its bytes are not those of the log */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define US INT64_C(1000000)
+#define US_DIGITS 6
 #define DIGITS_GROUP 9 /* of a DECIMAL, in four bytes */
 
 static void set_number(struct binlog_value *value, uint64_t bits, size_t len, bool is_unsigned)
@@ -59,15 +60,31 @@ static int64_t fraction_us(uint64_t stored, size_t len)
     return (int64_t)stored * scale[len];
 }
 
+/* By hand: each row has a time, and printf() took a third of the time for a row. */
+static void put_digits(struct binlog_value *value, unsigned number, size_t width)
+{
+    for (size_t i = width; i > 0; i--) {
+        value->text[value->len + i - 1] = (char)('0' + number % 10);
+        number /= 10;
+    }
+    value->len += width;
+}
+
+static void put_separated(struct binlog_value *value, char separator, unsigned number)
+{
+    value->text[value->len++] = separator;
+    put_digits(value, number, 2);
+}
+
 static void put_fraction(struct binlog_value *value, unsigned digits, int64_t us)
 {
-    char all[8];
-
     if (digits == 0)
         return;
-    snprintf(all, sizeof(all), "%06" PRId64, us % US);
-    value->len += (size_t)snprintf(value->text + value->len, sizeof(value->text) - value->len,
-                                   ".%.*s", (int)digits, all);
+    value->text[value->len++] = '.';
+    put_digits(value, (unsigned)(us % US), US_DIGITS);
+    if (digits < US_DIGITS)
+        value->len -= US_DIGITS - digits;
+    value->text[value->len] = '\0';
 }
 
 static void take_date(struct binlog_value *value, struct cursor *cursor)
@@ -95,8 +112,14 @@ static void take_datetime2(struct binlog_value *value, struct cursor *cursor, un
     unsigned second = (unsigned)(bits & 63);
 
     value->kind = VALUE_DATETIME;
-    value->len = (size_t)snprintf(value->text, sizeof(value->text), "%04u-%02u-%02u %02u:%02u:%02u",
-                                  month / 13, month % 13, day, hour, minute, second);
+    value->len = 0;
+    put_digits(value, month / 13, month / 13 > 9999 ? 5 : 4);
+    put_separated(value, '-', month % 13);
+    put_separated(value, '-', day);
+    put_separated(value, ' ', hour);
+    put_separated(value, ':', minute);
+    put_separated(value, ':', second);
+    value->text[value->len] = '\0';
     put_fraction(value, digits, us);
 }
 
