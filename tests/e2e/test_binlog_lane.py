@@ -12,10 +12,11 @@ import sys
 import threading
 import time
 import unittest
+import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
-from binlog_lane import ACCOUNT, LaneCase, event  # noqa: E402
+from binlog_lane import ACCOUNT, REVOKE, LaneCase, event  # noqa: E402
 
 # A kill repeats what was published since the last position was saved: 10,000 rows or a second, and
 # what is in flight.
