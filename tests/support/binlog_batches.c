@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define ROW_BYTES_MAX 1000000
 #define HEARTBEAT_MS 1000
@@ -119,6 +118,22 @@ static enum rc print_batches(struct stream_mysql *stream, const json_t *options,
     return rc;
 }
 
+/* The largest memory in MiB. ru_maxrss would be that of the parent if it was larger when it made
+ * this process. */
+static long peak_mib(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[128];
+    long kib = 0;
+
+    while (status && fgets(line, sizeof(line), status))
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
+    if (status)
+        fclose(status);
+    return kib / 1024;
+}
+
 int main(int argc, char **argv)
 {
     json_t *options = argc == 2 ? json_loads(argv[1], 0, NULL) : NULL;
@@ -134,7 +149,6 @@ int main(int argc, char **argv)
         .until_end = true,
     };
     struct stream_mysql *stream = NULL;
-    struct rusage usage;
     struct err err = {0};
     enum rc rc;
 
@@ -157,9 +171,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "rc=%s refusal=%d %s\n", rc_name(rc),
                 stream ? (int)stream_mysql_refusal(stream) : 0, err.text);
     stream_mysql_free(stream);
-    getrusage(RUSAGE_SELF, &usage);
     if (rc == RC_OK)
-        printf("{\"end\": %ld}\n", usage.ru_maxrss / 1024);
+        printf("{\"end\": %ld}\n", peak_mib());
     json_decref(options);
     return rc == RC_OK ? 0 : 1;
 }
