@@ -86,7 +86,7 @@ int lanes_begin_at_end(const struct settings *settings, const char *name, bool m
     enum rc rc = check_lane(lane, name, &err);
 
     if (rc == RC_OK)
-        rc = position_store_mysql_open(&store, lane, "", settings, &err);
+        rc = position_store_mysql_open(&store, lane, "", NULL, settings, &err);
     if (rc == RC_OK)
         rc = position_store_mysql_begin_at_end(&store, may_replace, &begun, &err);
     if (rc == RC_OK && json)

@@ -117,8 +117,7 @@ enum rc deleter_mysql_open(struct deleter_mysql *deleter, const struct lane_sett
     deleter->owner = owner;
     deleter->origin = origin;
     rc = db_open(&deleter->db, &settings->mysql, err);
-    /* The rows in flight of a stream are not looked up in the database. */
-    if (rc == RC_OK && strcmp(lane->source, LANE_SOURCE_BINLOG) != 0)
+    if (rc == RC_OK)
         origin_mysql_guard(origin, deleter->db);
     return rc;
 }

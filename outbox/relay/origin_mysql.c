@@ -15,7 +15,7 @@ static bool is_same(const struct db_origin *one, const struct db_origin *other)
            llabs((long long)(one->started_s - other->started_s)) <= STARTED_S_APART;
 }
 
-static enum rc compare_database(void *ctx, const struct db_origin *met, struct err *err)
+enum rc origin_mysql_compare(void *ctx, const struct db_origin *met, struct err *err)
 {
     struct origin_mysql *origin = ctx;
     struct db_origin known;
@@ -90,5 +90,5 @@ uint64_t origin_mysql_server(struct origin_mysql *origin)
 
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db)
 {
-    db_on_connect(db, compare_database, origin);
+    db_on_connect(db, origin_mysql_compare, origin);
 }

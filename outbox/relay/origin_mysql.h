@@ -44,6 +44,10 @@ void origin_mysql_renew(struct origin_mysql *origin, struct db *db, uint64_t *te
  * accepted. */
 uint64_t origin_mysql_server(struct origin_mysql *origin);
 
+/* Compares the database of a connection with the accepted one, or accepts it: a db_on_origin whose
+ * ctx is a struct origin_mysql. RC_RETRY: it is another one. */
+enum rc origin_mysql_compare(void *origin, const struct db_origin *met, struct err *err);
+
 /* Compares every later connection of db with the accepted database. db keeps a pointer to origin.
  */
 void origin_mysql_guard(struct origin_mysql *origin, struct db *db);

@@ -157,7 +157,7 @@ static enum rc init_engines(struct lane_runtime *runtime, struct relay *relay, s
     enum rc rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
 
     if (rc == RC_OK && runtime->lane.is_stream)
-        return stream_lane_open(&runtime->streams, &runtime->lane, env->instance,
+        return stream_lane_open(&runtime->streams, &runtime->lane, env->instance, &runtime->origin,
                                 choose_server_id(env->settings, runtime->own->table, number),
                                 &diverts, env->stop, err);
     return rc == RC_OK ? init_table_engines(runtime, err) : rc;
@@ -351,6 +351,8 @@ static void join_threads(struct relay *relay)
 {
     if (relay->has_wakeup)
         stream_wakeup_stop(&relay->wakeup);
+    for (size_t i = 0; i < relay->count; i++)
+        stream_lane_stop(&relay->runtimes[i]->streams);
     for (size_t i = 0; i < relay->count; i++) {
         for (size_t step = 0; step < LANE_STEPS; step++)
             loop_join(&relay->runtimes[i]->loops[step]);

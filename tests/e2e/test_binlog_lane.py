@@ -160,6 +160,24 @@ class Lane(LaneCase):
                          position)
         self.assertEqual(self.published(relay), 0)
 
+    def test_a_server_that_is_killed_is_read_from_the_position_that_it_has(self):
+        """It may have lost its last transactions: what was sent before is not taken for done."""
+        relay = self.relay()
+        events = []
+        for run in range(3):
+            more = [event(self.kind, f"key-{n % 5}", 100 * run + n) for n in range(100)]
+            self.stack.append(more)
+            events += more
+            self.wait_records(len(events))
+            suite.database().kill()
+            suite.database().restart()
+        more = [event(self.kind, f"key-{n % 5}", 1000 + n) for n in range(100)]
+        self.stack.append(more)
+        self.wait_records(400)
+        self.check_order(events + more)
+        self.assertIn("event=database_changed", relay.log_text())
+        relay.wait_ready()
+
     def test_a_server_that_hangs_is_noticed(self):
         relay = self.relay(sets={"relay.lease_ms": 60000})
         self.stack.append([event(self.kind, "key", 0)])

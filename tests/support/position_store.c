@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     settings.relay.lease_ms = 15000;
     snprintf(lane.name, sizeof(lane.name), "%s", text_of(options, "lane"));
     snprintf(lane.table, sizeof(lane.table), "%s", text_of(options, "table"));
-    rc = position_store_mysql_open(&store, &lane, text_of(options, "owner"), &settings, &err);
+    rc = position_store_mysql_open(&store, &lane, text_of(options, "owner"), NULL, &settings, &err);
     if (rc == RC_OK) {
         const struct position_store ops = position_store_mysql_ops(&store);
 

@@ -184,8 +184,9 @@ enum rc position_mysql_find_risk(struct db *db, const struct stream_position *po
 }
 
 enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,
-                            enum db_kind kind, const struct stream_position *from,
-                            const struct binlog_start *how, struct err *err)
+                            struct origin_mysql *origin, enum db_kind kind,
+                            const struct stream_position *from, const struct binlog_start *how,
+                            struct err *err)
 {
     struct binlog_start start = *how;
     struct gtid_set set = {0};
@@ -205,7 +206,8 @@ enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settin
     if (rc == RC_OK && (bytes.failed || text.failed || from->before.failed))
         rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
     if (rc == RC_OK)
-        rc = binlog_link_open(link, settings, &start, NULL, NULL, err);
+        rc = binlog_link_open(link, settings, &start, origin ? origin_mysql_compare : NULL, origin,
+                              err);
     gtid_set_done(&set);
     buf_done(&text);
     buf_done(&bytes);

@@ -7,6 +7,7 @@
 #include "common/db/db.h"
 #include "common/err.h"
 #include "outbox/relay/binlog/stream_ops.h"
+#include "outbox/relay/origin_mysql.h"
 
 /* Checks that the log of the server has the whole rows of all transactions, by log_bin,
  * binlog_format and binlog_row_image. These are global: a session that the administrator lets set
@@ -24,10 +25,12 @@ enum rc position_mysql_read_end(struct db *db, struct stream_position *end, stru
 enum rc position_mysql_find_risk(struct db *db, const struct stream_position *position,
                                  struct err *risk, struct err *err);
 
-/* Opens a link at a position. how: all but the place, which is ignored there. As for
- * binlog_link_open(); RC_REJECT also for a text that is no set of GTIDs. */
+/* Opens a link at a position, to the database of origin unless that is NULL. how: all but the
+ * place, which is ignored there. As for binlog_link_open(); RC_REJECT also for a text that is no
+ * set of GTIDs. */
 enum rc position_mysql_open(struct binlog_link **link, const struct mysql_settings *settings,
-                            enum db_kind kind, const struct stream_position *from,
-                            const struct binlog_start *how, struct err *err);
+                            struct origin_mysql *origin, enum db_kind kind,
+                            const struct stream_position *from, const struct binlog_start *how,
+                            struct err *err);
 
 #endif

@@ -48,15 +48,24 @@ static const char *identity_of(const struct position_session *session)
                                                      : "@@GLOBAL.server_uuid";
 }
 
-/* Sets the session up each time: the server ends a silent one soon. The first statement then finds
- * that out, and the second one connects again. */
+/* Within the calls that follow the server ends a silent session soon. If it has ended it before,
+ * the first statement finds that out, and the second one connects again. */
 static enum rc connect_session(struct position_store_mysql *store, struct position_session *session,
                                struct err *err)
 {
-    enum rc rc = db_run(session->db, store->set_up, err);
+    enum rc rc;
 
+    if (store->origin)
+        origin_mysql_renew(store->origin, session->db, &session->term);
+    rc = db_run(session->db, store->set_up, err);
     buf_reset(&session->sql);
     return rc == RC_RETRY ? db_run(session->db, store->set_up, err) : rc;
+}
+
+/* A silent session that is in no transaction may stay. */
+static void end_calls(struct position_session *session)
+{
+    db_run(session->db, "SET SESSION wait_timeout = DEFAULT", NULL);
 }
 
 static void reset_position(struct stream_position *position)
@@ -142,7 +151,12 @@ static enum rc load_position(void *ctx, struct stream_position *position, bool *
 
     *found = false;
     reset_position(position);
+    /* The lane holds no row, and begins with what this database knows. */
+    if (store->origin)
+        origin_mysql_begin(store->origin);
     rc = select_position(store, position, found, err);
+    if (rc == RC_OK)
+        end_calls(&store->reader);
     if (rc == RC_OK)
         return RC_OK;
     reset_position(position);
@@ -277,6 +291,8 @@ static enum rc save_position(void *ctx, const struct stream_position *position, 
     assert(epoch > 0);
     *fenced = false;
     rc = write_position(store, position, seqs, seq_count, epoch, fenced, err);
+    if (rc == RC_OK)
+        end_calls(&store->saver);
     if (rc != RC_OK)
         err_wrap(err, "saving the position of lane %s", store->lane);
     return rc;
@@ -288,7 +304,11 @@ static enum rc find_risk(void *ctx, const struct stream_position *position, stru
     struct position_store_mysql *store = ctx;
     enum rc rc = connect_session(store, &store->saver, err);
 
-    return rc == RC_OK ? position_mysql_find_risk(store->saver.db, position, risk, err) : rc;
+    if (rc == RC_OK)
+        rc = position_mysql_find_risk(store->saver.db, position, risk, err);
+    if (rc == RC_OK)
+        end_calls(&store->saver);
+    return rc;
 }
 
 static enum rc take_identity(void *ctx, const struct db_row *row, struct err *err)
@@ -372,6 +392,8 @@ static enum rc begin_position(void *ctx, struct stream_position *position, struc
 
     reset_position(position);
     rc = find_end(store, position, err);
+    if (rc == RC_OK)
+        end_calls(&store->reader);
     if (rc == RC_OK)
         return RC_OK;
     reset_position(position);
@@ -489,7 +511,8 @@ enum rc position_store_mysql_begin_at_end(struct position_store_mysql *store, bo
 
 enum rc position_store_mysql_open(struct position_store_mysql *store,
                                   const struct lane_settings *lane, const char *owner,
-                                  const struct settings *settings, struct err *err)
+                                  struct origin_mysql *origin, const struct settings *settings,
+                                  struct err *err)
 {
     int64_t silent_ms = settings->relay.lease_ms / 3;
     enum rc rc;
@@ -499,6 +522,7 @@ enum rc position_store_mysql_open(struct position_store_mysql *store,
     store->lane = lane->name;
     store->table = lane->table;
     store->owner = owner;
+    store->origin = origin;
     if (silent_ms > SILENT_MS_MAX)
         silent_ms = SILENT_MS_MAX;
     snprintf(store->set_up, sizeof(store->set_up),
@@ -507,6 +531,10 @@ enum rc position_store_mysql_open(struct position_store_mysql *store,
     rc = db_open(&store->reader.db, &settings->mysql, err);
     if (rc == RC_OK)
         rc = db_open(&store->saver.db, &settings->mysql, err);
+    if (rc == RC_OK && origin) {
+        origin_mysql_guard(origin, store->reader.db);
+        origin_mysql_guard(origin, store->saver.db);
+    }
     return rc;
 }
 

@@ -11,14 +11,17 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/binlog/position_store.h"
+#include "outbox/relay/origin_mysql.h"
 
 #include <pthread.h>
+#include <stdint.h>
 
 #define POSITION_SERVER_SIZE 65 /* of relay_position.server */
 
 /* A connection and the statement that its thread builds. */
 struct position_session {
     struct db *db;
+    uint64_t term; /* see origin_mysql_renew() */
     struct buf sql;
 };
 
@@ -26,7 +29,8 @@ struct position_store_mysql {
     const char *lane;  /* its name in texts */
     const char *table; /* its name, also the key in relay_lease and relay_position */
     const char *owner;
-    char set_up[96]; /* the statement that sets a session up */
+    struct origin_mysql *origin; /* or NULL */
+    char set_up[96];             /* the statement that sets a session up */
     struct position_session reader;
     struct position_session saver;
     struct buf ranges;    /* relay_published.seqs, for the saver */
@@ -36,11 +40,13 @@ struct position_store_mysql {
     char server[POSITION_SERVER_SIZE];
 };
 
-/* Borrows lane, owner and settings until position_store_mysql_close(). Does not connect yet.
- * RC_FATAL: no memory. Close it after a failure, too. */
+/* Borrows lane, owner, origin and settings until position_store_mysql_close(). Does not connect
+ * yet. load accepts the next database for the lane (origin_mysql.h), and a position is saved in
+ * that one only. origin: NULL for a command. RC_FATAL: no memory. Close it after a failure, too. */
 enum rc position_store_mysql_open(struct position_store_mysql *store,
                                   const struct lane_settings *lane, const char *owner,
-                                  const struct settings *settings, struct err *err);
+                                  struct origin_mysql *origin, const struct settings *settings,
+                                  struct err *err);
 
 /* Accepts a zeroed store. */
 void position_store_mysql_close(struct position_store_mysql *store);

@@ -147,7 +147,9 @@ static void report_unpublished(struct stream_cleaner *cleaner, int64_t now_ms)
  * longer than CURRENT_MS, so that it is not that of a lane that has only begun. */
 static bool lane_is_current(const struct stream_cleaner *cleaner)
 {
-    return metric_value(&cleaner->lane->metrics->oldest_age) <= CURRENT_MS;
+    /* Published rows are in no entry while positions cannot be saved. */
+    return !condition_read(&cleaner->lane->deleting, NULL) &&
+           metric_value(&cleaner->lane->metrics->oldest_age) <= CURRENT_MS;
 }
 
 static int64_t list_old_rows(struct stream_cleaner *cleaner, int64_t now_ms)

@@ -30,11 +30,13 @@ static void wake_step(void *ctx, bool reader)
         loop_wake(&streams->pumping);
 }
 
-static enum rc open_stream(struct stream_lane *streams, uint32_t server_id, struct err *err)
+static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *origin,
+                           uint32_t server_id, struct err *err)
 {
     const struct settings *settings = streams->lane->settings;
     const struct stream_mysql_options options = {
         .mysql = &settings->mysql,
+        .origin = origin,
         .schema = settings->mysql.database,
         .table = streams->lane->own->table,
         .columns = columns,
@@ -74,8 +76,8 @@ static enum rc open_cleaner(struct stream_lane *streams, const char *instance, s
 }
 
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
-                         uint32_t server_id, const struct diverter_ops *diverts, struct stop *stop,
-                         struct err *err)
+                         struct origin_mysql *origin, uint32_t server_id,
+                         const struct diverter_ops *diverts, struct stop *stop, struct err *err)
 {
     struct position_store positions;
     enum rc rc;
@@ -90,10 +92,10 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
     if (rc == RC_OK)
         rc = open_cleaner(streams, instance, err);
     if (rc == RC_OK)
-        rc = position_store_mysql_open(&streams->positions, lane->own, instance, lane->settings,
-                                       err);
+        rc = position_store_mysql_open(&streams->positions, lane->own, instance, origin,
+                                       lane->settings, err);
     if (rc == RC_OK)
-        rc = open_stream(streams, server_id, err);
+        rc = open_stream(streams, origin, server_id, err);
     if (rc == RC_OK)
         rc = init_pump(streams, err);
     if (rc != RC_OK)
@@ -127,11 +129,16 @@ enum rc stream_lane_start(struct stream_lane *streams, struct err *err)
     return rc == RC_OK ? loop_start(&streams->cleaning, err) : rc;
 }
 
+void stream_lane_stop(struct stream_lane *streams)
+{
+    if (streams->lane)
+        stream_pump_stop(&streams->pump);
+}
+
 void stream_lane_join(struct stream_lane *streams)
 {
     if (!streams->lane)
         return;
-    stream_pump_stop(&streams->pump);
     loop_join(&streams->pumping);
     loop_join(&streams->cleaning);
 }

@@ -37,8 +37,8 @@ struct stream_lane {
  * borrowed until stream_lane_close(), but diverts is copied. server_id: of its stream. After a
  * failure stream_lane_close() is called as well. */
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
-                         uint32_t server_id, const struct diverter_ops *diverts, struct stop *stop,
-                         struct err *err);
+                         struct origin_mysql *origin, uint32_t server_id,
+                         const struct diverter_ops *diverts, struct stop *stop, struct err *err);
 
 /* Accepts a zeroed one. */
 void stream_lane_close(struct stream_lane *streams);
@@ -46,7 +46,10 @@ void stream_lane_close(struct stream_lane *streams);
 /* Starts the threads of the pump and the cleaner. */
 enum rc stream_lane_start(struct stream_lane *streams, struct err *err);
 
-/* Ends both, the pump's also while it waits for the server. Stop was requested. */
+/* Makes the pump's thread end, also while it waits for the server. */
+void stream_lane_stop(struct stream_lane *streams);
+
+/* Waits for the end of the threads, after stream_lane_stop() and a requested stop. */
 void stream_lane_join(struct stream_lane *streams);
 
 #endif

@@ -20,7 +20,9 @@
 struct stream_mysql {
     struct stream_mysql_options options;
     struct db *db;        /* for the definition */
-    pthread_mutex_t lock; /* of link, for interrupt_stream() */
+    uint64_t term;        /* see origin_mysql_renew() */
+    pthread_mutex_t lock; /* of link and interrupted, for interrupt_stream() */
+    bool interrupted;     /* since close_stream(): no link may be read */
     struct binlog_link *link;
     struct change_stream changes;
     struct outbox_definition definition;
@@ -30,6 +32,7 @@ struct stream_mysql {
     bool waits; /* STREAM_NOTHING was returned, so the next call waits */
     bool ended;
     int64_t now_ms;     /* os_wall_ms() when the last event came */
+    bool was_open;      /* the last open has worked */
     bool has_event;     /* one has come since the last open */
     int64_t silence_ms; /* of the last open */
     enum binlog_refusal refusal;
@@ -66,9 +69,9 @@ static int64_t choose_silence_ms(struct stream_mysql *stream)
 
     if (stream->has_event || ms == 0)
         ms = stream->options.silence_ms;
-    else if (ms < SILENCE_MS_MAX)
-        ms *= 2;
-    stream->has_event = false;
+    else if (stream->was_open)
+        ms = ms < SILENCE_MS_MAX / 2 ? 2 * ms : SILENCE_MS_MAX;
+    stream->has_event = stream->was_open = false;
     stream->silence_ms = ms;
     return ms;
 }
@@ -80,13 +83,20 @@ static void set_link(struct stream_mysql *stream, struct binlog_link *link)
     pthread_mutex_lock(&stream->lock);
     old = stream->link;
     stream->link = link;
+    if (link && stream->interrupted)
+        binlog_link_shutdown(link);
     pthread_mutex_unlock(&stream->lock);
     binlog_link_close(old);
 }
 
 static void close_stream(void *ctx)
 {
-    set_link(ctx, NULL);
+    struct stream_mysql *stream = ctx;
+
+    set_link(stream, NULL);
+    pthread_mutex_lock(&stream->lock);
+    stream->interrupted = false;
+    pthread_mutex_unlock(&stream->lock);
 }
 
 static void interrupt_stream(void *ctx)
@@ -94,6 +104,7 @@ static void interrupt_stream(void *ctx)
     struct stream_mysql *stream = ctx;
 
     pthread_mutex_lock(&stream->lock);
+    stream->interrupted = true;
     if (stream->link)
         binlog_link_shutdown(stream->link);
     pthread_mutex_unlock(&stream->lock);
@@ -110,10 +121,12 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     struct binlog_link *link = NULL;
     enum rc rc;
 
-    close_stream(stream);
+    set_link(stream, NULL);
     stream->refusal = BINLOG_REFUSAL_NONE;
     stream->by_gtid = from->by_gtid;
     stream->waits = stream->ended = false;
+    if (stream->options.origin)
+        origin_mysql_renew(stream->options.origin, stream->db, &stream->term);
     rc = db_connect(stream->db, err);
     if (rc == RC_OK)
         rc = position_mysql_check_log(stream->db, err);
@@ -122,8 +135,9 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     if (rc == RC_OK)
         rc = begin_changes(stream, from, err);
     if (rc == RC_OK)
-        rc = position_mysql_open(&link, stream->options.mysql, db_server_kind(stream->db), from,
-                                 &how, err);
+        rc = position_mysql_open(&link, stream->options.mysql, stream->options.origin,
+                                 db_server_kind(stream->db), from, &how, err);
+    stream->was_open = rc == RC_OK;
     if (rc == RC_OK)
         set_link(stream, link);
     /* A position that is none needs an operator. */
@@ -250,6 +264,8 @@ enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_o
     stream->options = *options;
     pthread_mutex_init(&stream->lock, NULL);
     rc = db_open(&stream->db, options->mysql, err);
+    if (rc == RC_OK && options->origin)
+        origin_mysql_guard(options->origin, stream->db);
     if (rc == RC_OK)
         rc = change_stream_init(&stream->changes, options->schema, options->table, EVENT_BYTES_MAX,
                                 err);

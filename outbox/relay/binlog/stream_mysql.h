@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "outbox/relay/binlog/outbox_columns.h"
 #include "outbox/relay/binlog/stream_ops.h"
+#include "outbox/relay/origin_mysql.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,8 @@
 /* All pointers are borrowed as long as the stream exists. */
 struct stream_mysql_options {
     const struct mysql_settings *mysql;
-    const char *schema; /* both as the server writes them, see change_stream.h */
+    struct origin_mysql *origin; /* NULL: any database */
+    const char *schema;          /* both as the server writes them, see change_stream.h */
     const char *table;
     const char *const *columns; /* of the fields, by enum outbox_field; NULL: it has none */
     struct outbox_bounds bounds;

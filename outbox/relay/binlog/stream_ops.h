@@ -57,7 +57,7 @@ struct stream_ops {
     enum rc (*position)(void *ctx, struct stream_position *position, struct err *err);
     /* Ends reading. Only open is called afterwards. NULL, as interrupt: the stream never waits. */
     void (*close)(void *ctx);
-    /* Makes a next that waits now return RC_RETRY. Any thread. */
+    /* Until close, each next that waits or would wait returns RC_RETRY. Any thread. */
     void (*interrupt)(void *ctx);
 };
 

@@ -150,12 +150,19 @@ static bool has_new_order(struct stream_pump *pump)
     return is_new;
 }
 
+static void close_stream(struct stream_pump *pump)
+{
+    if (pump->ops.close)
+        pump->ops.close(pump->ops.ctx);
+    pump->reads = false;
+}
+
 /* The failure of an earlier order is dropped. */
 static int64_t report_failure(struct stream_pump *pump, enum rc rc, const struct err *err)
 {
     bool is_new;
 
-    pump->reads = false;
+    close_stream(pump);
     pthread_mutex_lock(&pump->lock);
     is_new = pump->own_term != pump->term;
     if (!is_new) {
@@ -208,11 +215,9 @@ int64_t stream_pump_step(void *arg, int64_t now_ms)
     bool stopping;
     enum rc rc;
 
-    if (take_order(pump, &wanted, &stopping)) {
-        if (pump->reads && pump->ops.close)
-            pump->ops.close(pump->ops.ctx);
-        pump->reads = false;
-    }
+    /* An order that comes from now on interrupts what follows. */
+    if (take_order(pump, &wanted, &stopping))
+        close_stream(pump);
     if (stopping)
         return LOOP_END;
     if (!wanted)

@@ -94,8 +94,8 @@ static enum rc connect_stream(struct stream_wakeup *wakeup, struct err *err)
     enum rc rc = position_mysql_read_end(wakeup->db, &end, err);
 
     if (rc == RC_OK)
-        rc = position_mysql_open(&link, &wakeup->settings->mysql, db_server_kind(wakeup->db), &end,
-                                 &how, err);
+        rc = position_mysql_open(&link, &wakeup->settings->mysql, NULL, db_server_kind(wakeup->db),
+                                 &end, &how, err);
     if (rc == RC_OK)
         set_link(wakeup, link);
     buf_done(&end.before);
