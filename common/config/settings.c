@@ -240,7 +240,8 @@ const struct setting settings_table[] = {
      "prints."},
     {NUMBER(relay, server_id), "0", 0, 4294967231, NULL,
      "Id under which a relay reads the binary log. No server and no other reader may have it, so "
-     "it must differ for each relay process; 0: a number above 2147483647 that is made from the "
+     "the ids of two relay processes must be further apart than the number of lanes; 0: a number "
+     "above 2147483647 that is made from the "
      "name of the instance. Each lane that reads the binary log uses one id more: the wake-up uses "
      "server_id itself, and lane number N (from 0, in the order of relay.lanes) uses server_id + 1 "
      "+ N."},

@@ -66,6 +66,8 @@ def settings(seed):
         "retry.batch_rows_max": rng.choice((2, 100)),
         "api.page_cache_ms": rng.choice((0, 1000, 4000)),
         "api.totals_max_age_ms": rng.choice((0, 0, 1000)),
+        "lane.outbox.source": rng.choice(("table", "binlog")),
+        "lane.outbox.keep_ms": rng.choice((0, 1000)),
     }
 
 
