@@ -229,6 +229,7 @@ static enum rc stream_next(void *ctx, struct stream_change *change, struct err *
 {
     struct fake_binlog *fake = ctx;
     const struct fake_binlog_step *step;
+    bool counts_only = change->counts_only;
     enum rc rc;
 
     memset(fake->row_id, '?', sizeof(fake->row_id));
@@ -252,7 +253,7 @@ static enum rc stream_next(void *ctx, struct stream_change *change, struct err *
         fake->number = step->kind == STREAM_ROW ? fake->number + 1 : step->number;
         change->number = fake->number;
     } while (step->kind == STREAM_ROW && fake->number <= fake->skip);
-    if (step->kind == STREAM_ROW)
+    if (step->kind == STREAM_ROW && !counts_only)
         show_row(fake, step->row, &change->row);
     return RC_OK;
 }

@@ -117,6 +117,7 @@ static enum rc fake_open(void *ctx, const struct stream_position *from, struct e
 static enum rc fake_next(void *ctx, struct stream_change *change, struct err *err)
 {
     static char bytes[ROW_BYTES_MAX];
+    bool counts_only = change->counts_only;
     const struct step *step;
 
     (void)ctx;
@@ -137,7 +138,7 @@ static enum rc fake_next(void *ctx, struct stream_change *change, struct err *er
         world.number = step->kind == STREAM_ROW ? world.number + 1 : step->number;
         change->number = world.number;
     } while (step->kind == STREAM_ROW && world.number <= world.skip);
-    if (step->kind == STREAM_ROW) {
+    if (step->kind == STREAM_ROW && !counts_only) {
         memcpy(bytes, &step->id, sizeof(step->id));
         change->row.payload = (struct bytes){bytes, step->bytes};
     }

@@ -79,6 +79,7 @@ static enum rc read_change(struct stream_batches *batches, struct err *err)
     enum rc rc;
 
     do {
+        batches->change.counts_only = batches->state == STREAM_SCANS;
         rc = batches->ops.next(batches->ops.ctx, &batches->change, err);
         if (rc != RC_OK || batches->change.kind != STREAM_ROW)
             return rc;

@@ -190,6 +190,7 @@ static enum rc read_change(void *ctx, struct stream_change *out, struct err *err
 {
     struct stream_mysql *stream = ctx;
     struct change change = {0};
+    bool counts_only = out->counts_only;
     enum rc rc = RC_OK;
 
     memset(out, 0, sizeof(*out));
@@ -212,7 +213,7 @@ static enum rc read_change(void *ctx, struct stream_change *out, struct err *err
             return RC_OK;
         case CHANGE_ROW:
             out->kind = STREAM_ROW;
-            return make_row(stream, &change, &out->row, err);
+            return counts_only ? RC_OK : make_row(stream, &change, &out->row, err);
         case CHANGE_COMMIT:
             out->kind = STREAM_COMMIT;
             return RC_OK;

@@ -37,9 +37,12 @@ enum stream_kind {
 };
 
 struct stream_change {
+    bool counts_only; /* set by the caller: the bytes of a row are not needed, only that it is there
+                       */
     enum stream_kind kind;
     uint64_t number; /* STREAM_ROW: of the row in its transaction, from 1 */
-    /* STREAM_ROW: without seq and epoch; borrowed until the next call of next or open. */
+    /* STREAM_ROW, unless counts_only: without seq and epoch; borrowed until the next call of next
+     * or open. */
     struct relay_row row;
 };
 
