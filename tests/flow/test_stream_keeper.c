@@ -222,6 +222,20 @@ static void seqs_of_a_lost_lease_are_dropped(void **state)
         assert_false(base.saved[number]);
 }
 
+/* The reader waits for it before the lease can be taken again. */
+static void an_offer_of_a_lost_lease_is_settled_at_once(void **state)
+{
+    (void)state;
+    assert_true(offer(0, 0, 1, true));
+    run(1);
+    assert_true(offer(0, 0, 1, false));
+    set_lease(0);
+    run(2);
+    assert_true(stream_keeper_is_settled(&keeper));
+    assert_false(stream_keeper_is_saved(&keeper));
+    assert_int_equal(base.saves, 1);
+}
+
 /* Kills, lost leases, gaps of a lease and failures; rows behind the saved position are done again.
  */
 static void any_course_saves_the_seqs_before_the_position(void **state)
@@ -267,6 +281,7 @@ int main(void)
         TEST(a_full_list_is_saved_at_once),
         TEST(a_list_is_tried_again_as_it_is),
         TEST(seqs_of_a_lost_lease_are_dropped),
+        TEST(an_offer_of_a_lost_lease_is_settled_at_once),
         TEST(any_course_saves_the_seqs_before_the_position),
     };
 

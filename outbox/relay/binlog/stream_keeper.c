@@ -187,8 +187,9 @@ static void take_seqs(struct stream_keeper *keeper)
 }
 
 /* Takes the offered position if there is one to be saved. Returns whether one is being saved now;
- * *wait_ms: when the next one is due. */
-static bool take_offer(struct stream_keeper *keeper, int64_t now_ms, int64_t *wait_ms)
+ * *wait_ms: when the next one is due. That of a lost lease is due at once: it is dropped. */
+static bool take_offer(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms,
+                       int64_t *wait_ms)
 {
     int64_t due_ms;
 
@@ -201,6 +202,7 @@ static bool take_offer(struct stream_keeper *keeper, int64_t now_ms, int64_t *wa
     if (keeper->saving == 0 && keeper->settled != keeper->offers) {
         bool is_due = keeper->at_once || now_ms >= due_ms ||
                       keeper->offered_row - keeper->saved_row >= KEEPER_SAVE_ROWS ||
+                      keeper->offered_epoch != epoch_now ||
                       atomic_load(&keeper->lane->lease.draining);
 
         if (!is_due) {
@@ -240,7 +242,7 @@ static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, in
 
     if (now_ms < keeper->wait_until_ms && epoch_now != 0)
         return keeper->wait_until_ms - now_ms;
-    if (!take_offer(keeper, now_ms, &wait_ms))
+    if (!take_offer(keeper, epoch_now, now_ms, &wait_ms))
         return wait_ms;
     /* The next holder begins at the position that was saved before. */
     if (keeper->position_epoch != epoch_now) {
