@@ -332,6 +332,25 @@ static void rows_that_return_in_a_gap_of_the_lease_are_read_again(void **state)
     assert_drains(7);
 }
 
+/* All rows have returned, and the last position is not saved yet. */
+static void a_gap_of_the_lease_repeats_no_record(void **state)
+{
+    struct leased *lease = &fixture.lane.lease;
+
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 20);
+    stream_fixture_run(&fixture, 500);
+    assert_int_equal(fake->log_count, 20);
+    assert_int_equal(fixture.reader.with_others, 0);
+    atomic_store(&lease->valid_until_ms, 0);
+    stream_fixture_run(&fixture, 300);
+    assert_true(atomic_load(&lease->idle));
+    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    assert_drains(7);
+    assert_int_equal(fake->log_count, 20);
+}
+
 /* Rows 9 and 10 of a key are left, the tasks of those before them have ended, and the key is not
  * diverted any more. Its later row must not be read before them. */
 static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **state)
@@ -590,6 +609,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(rows_that_return_in_a_gap_of_the_lease_are_read_again,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_gap_of_the_lease_repeats_no_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_that_were_left_are_read_first_after_a_gap_of_the_lease,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved,

@@ -241,7 +241,8 @@ static bool offer_position(struct stream_reader *reader, int64_t now_ms)
 }
 
 /* Ends reading under the old lease. Once every row and batch has returned and the last position is
- * saved, begins under the new one, if this process has one. */
+ * saved, begins under the new one, if this process has one. A lease that goes on after a gap has
+ * its epoch still, and so the lane goes on behind the rows that are done. */
 static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
 {
     struct lane *lane = reader->lane;
@@ -259,7 +260,6 @@ static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t
     if (epoch == 0) {
         if (!offer_position(reader, now_ms))
             return LANE_WAIT_MS;
-        reader->begun_epoch = 0;
         if (!stream_keeper_is_settled(reader->keeper)) {
             lane_wake(lane, LANE_DELETER);
             return LANE_WAIT_MS;
