@@ -312,9 +312,11 @@ static int check_arguments(const struct options *options, struct request *reques
     char *end = NULL;
 
     request->shows = options->argument_count == 1 && strcmp(arguments[0], "show") == 0;
-    if (options->argument_count == 2 && strcmp(arguments[0], "begin") == 0)
+    if (options->argument_count == 2 && strcmp(arguments[0], "begin") == 0) {
         request->begun = arguments[1];
-    if (request->begun || (request->shows && !of_begin))
+        return -1;
+    }
+    if (request->shows && !of_begin)
         return -1;
     if (options->argument_count == 2 && strcmp(arguments[0], "set") == 0)
         request->count = strtoll(arguments[1], &end, 10);
