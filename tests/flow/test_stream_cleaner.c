@@ -18,7 +18,7 @@
 
 #define ROWS_MAX 3000
 #define ENTRIES_MAX 64
-#define KEEP_MS 1000
+#define KEEP_MS INT64_C(1000)
 #define EPOCH 3
 
 struct entry {

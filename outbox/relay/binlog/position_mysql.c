@@ -11,7 +11,7 @@
 
 /* An operator is told so long before a file expires, or for half of the time that files are kept.
  */
-#define EXPIRY_MARGIN_S (6 * 3600)
+#define EXPIRY_MARGIN_S INT64_C(21600)
 
 static const char log_variables_sql[] = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', "
                                         "'binlog_format', 'binlog_row_image')";

@@ -31,8 +31,8 @@
 #define CLEANER_ROWS_MAX 2000
 
 /* Time between two lists of the oldest rows, and how much older than keep_ms a row has to be. */
-#define CLEANER_LIST_MS 60000
-#define CLEANER_MARGIN_MS 60000
+#define CLEANER_LIST_MS INT64_C(60000)
+#define CLEANER_MARGIN_MS INT64_C(60000)
 
 /* Rows that never came through the log are counted up to this number. */
 #define CLEANER_LISTED_MAX 1001

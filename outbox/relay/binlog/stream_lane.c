@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define HEARTBEAT_MS 2000
-#define SILENCE_MS (3 * HEARTBEAT_MS)
+#define SILENCE_MS 6000 /* three heartbeats */
 
 /* Those of Debezium's outbox and of our own; seq, headers and created_at may be missing. */
 static const char *const columns[OUTBOX_FIELDS] = {
