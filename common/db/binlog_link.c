@@ -24,6 +24,7 @@
 #define END_PACKET_LEN_MAX 8
 
 #define CANNOT_READ_BINLOG 1236
+#define SAME_SERVER_ID 4052 /* MariaDB, where it does not use 1236 */
 #define LOST_IN_QUERY 2013
 
 /* What a server waits for a reader that takes nothing before it closes the connection. Longer than
@@ -54,7 +55,7 @@ struct binlog_link {
 #endif
 };
 
-/* Part of the text of a refusal. Both servers report all of them with one number. */
+/* Part of the text of a refusal. Both servers report nearly all of them with one number. */
 struct refusal_words {
     const char *words;
     enum binlog_refusal refusal;
@@ -76,6 +77,8 @@ static const struct refusal_words refusals[] = {
 
 static enum binlog_refusal find_refusal(unsigned code, const char *text)
 {
+    if (code == SAME_SERVER_ID)
+        return BINLOG_REFUSAL_REPLACED;
     if (code != CANNOT_READ_BINLOG)
         return BINLOG_REFUSAL_NONE;
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)

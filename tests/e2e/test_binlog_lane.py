@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -177,6 +178,24 @@ class Lane(LaneCase):
         self.check_order(events + more)
         self.assertIn("event=database_changed", relay.log_text())
         relay.wait_ready()
+
+    def test_another_reader_with_its_server_id_is_named(self):
+        relay = self.relay(sets={"relay.server_id": 7000})
+        program, environment = suite.program_beside("tallybox-binlog-batches")
+        server = suite.database()
+        given = {"host": server.host, "port": server.port, "user": "root",
+                 "schema": self.stack.name, "table": "outbox", "serverId": 7001, "batchRows": 10,
+                 "batchBytes": 100_000, "rowsEnough": 10,
+                 "columns": {name: name for name in ("id", "aggregatetype", "aggregateid", "type",
+                                                     "payload")},
+                 "position": {"byGtid": True, "before": self.stack.row(
+                     "SELECT gtids FROM relay_position")[0]}}
+        subprocess.run([str(program), json.dumps(given)], capture_output=True, env=environment,
+                       timeout=60, check=False)
+        suite.wait_for("it to be named", lambda: "has the server id 7001 of this lane (relay.server_id)" in
+                       relay.log_text(), 20)
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
 
     def test_a_server_that_hangs_is_noticed(self):
         relay = self.relay(sets={"relay.lease_ms": 60000})

@@ -7,6 +7,7 @@
 #include "outbox/relay/binlog/outbox_columns_mysql.h"
 #include "outbox/relay/binlog/position_mysql.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,17 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
+/* Two readers with one id would end each other's streams again and again. */
+static enum rc name_server_id(const struct stream_mysql *stream, struct err *err)
+{
+    struct err why = *err;
+
+    return err_fail(err, RC_FATAL, why.code,
+                    "another reader of the binary log has the server id %" PRIu32
+                    " of this lane (relay.server_id): %s",
+                    stream->options.server_id, why.text);
+}
+
 /* *nothing: the event would have to be waited for. */
 static enum rc give_event(struct stream_mysql *stream, bool *nothing, struct err *err)
 {
@@ -158,6 +170,8 @@ static enum rc give_event(struct stream_mysql *stream, bool *nothing, struct err
     stream->waits = false;
     rc = binlog_link_next(stream->link, &event, &len, err);
     stream->refusal = binlog_link_refusal(stream->link);
+    if (stream->refusal == BINLOG_REFUSAL_REPLACED && err)
+        return name_server_id(stream, err);
     if (rc != RC_OK)
         return rc;
     stream->now_ms = os_wall_ms();
