@@ -11,6 +11,7 @@ import unittest
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import binlog_lane  # noqa: E402
 import suite  # noqa: E402
 import wire  # noqa: E402
 
@@ -139,6 +140,24 @@ class Rows(CopyCase):
         if not wire.partitions(suite.kafka().bootstrap, topic):
             return set()
         return {one.headers["id"] for one in self.stack.records(topic)}
+
+
+class BinlogRows(Rows):
+    """The same in a lane that reads the binary log. The log of the copy has other rows behind the
+    position than that of the server that died."""
+
+    settings = {**CopyCase.settings, "lane.outbox.source": "binlog", "lane.outbox.keep_ms": 0}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stack.add_privileges("relay_wakeup", binlog_lane.ACCOUNT)
+        cls.addClassCleanup(cls.stack.sql, binlog_lane.REVOKE)
+
+    def append(self, count):
+        suite.wait_for("a position", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_position") == 1)
+        return super().append(count)
 
 
 if __name__ == "__main__":
