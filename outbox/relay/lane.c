@@ -285,6 +285,19 @@ void lane_request_hold(struct lane *lane)
     lane_wake(lane, LANE_READER);
 }
 
+bool lane_grant_hold(struct lane *lane)
+{
+    long long requested = atomic_load(&lane->hold_requested);
+
+    if (requested == atomic_load(&lane->hold_released))
+        return false;
+    if (atomic_load(&lane->hold_granted) != requested) {
+        atomic_store(&lane->hold_granted, requested);
+        lane_wake(lane, LANE_SENDER);
+    }
+    return true;
+}
+
 bool lane_is_held(const struct lane *lane)
 {
     return atomic_load(&lane->hold_granted) == atomic_load(&lane->hold_requested);

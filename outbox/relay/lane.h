@@ -172,6 +172,9 @@ void lane_request_full_scan(struct lane *lane);
 /* For the sender. Requests that the reader stops passing batches. */
 void lane_request_hold(struct lane *lane);
 
+/* For the reader: returns whether the sender requests a hold, and grants a new request. */
+bool lane_grant_hold(struct lane *lane);
+
 /* For the sender. Returns whether the reader holds; it then passes no batch until the release. */
 bool lane_is_held(const struct lane *lane);
 

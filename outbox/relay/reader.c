@@ -301,21 +301,6 @@ static int64_t change_lease(struct reader *reader, int64_t epoch, int64_t now_ms
     return 0;
 }
 
-/* Returns whether the sender requests a hold, and grants a new request. */
-static bool grant_hold(struct reader *reader)
-{
-    struct lane *lane = reader->lane;
-    long long requested = atomic_load(&lane->hold_requested);
-
-    if (requested == atomic_load(&lane->hold_released))
-        return false;
-    if (atomic_load(&lane->hold_granted) != requested) {
-        atomic_store(&lane->hold_granted, requested);
-        lane_wake(lane, LANE_SENDER);
-    }
-    return true;
-}
-
 /* Sets the cursor below the lowest row to read again, so that it and all later rows are read in
  * order. Invariant R5 (mutant no-rewind). */
 static void rewind_cursor(struct reader *reader)
@@ -688,7 +673,7 @@ int64_t reader_step(void *arg, int64_t now_ms)
 {
     struct reader *reader = arg;
     struct lane *lane = reader->lane;
-    bool holding = grant_hold(reader);
+    bool holding = lane_grant_hold(reader->lane);
     int64_t epoch = atomic_load(&lane->lease.draining) ? 0 : lane_epoch(lane, now_ms);
 
     take_returned(reader);

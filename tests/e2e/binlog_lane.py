@@ -5,6 +5,7 @@ import pathlib
 import random
 import sys
 import threading
+import time
 import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -23,7 +24,7 @@ def event(kind, key, number, payload=None, **more):
 class LaneCase(suite.Case):
     """One binlog lane on the table outbox, which keeps its rows for an hour."""
 
-    seconds = 120
+    seconds = 190
     settings = {"lane.outbox.source": "binlog", "relay.lease_ms": 2000,
                 "relay.send_timeout_ms": 1500, "relay.topic_partitions": 2,
                 "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.rescue_ms": 500}
@@ -97,3 +98,19 @@ class LaneCase(suite.Case):
         for thread in threads:
             thread.start()
         return threads
+
+    def write_while_relays_are_killed(self, kills):
+        """The events of the transactions that were committed."""
+        self.relay().terminate()
+        events, stop = [], threading.Event()
+        threads = self.write(events, stop)
+        try:
+            for _ in range(kills):
+                relay = self.start("relay", ready=False)
+                time.sleep(random.uniform(1, 4))
+                relay.kill()
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        return events

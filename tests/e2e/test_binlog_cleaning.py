@@ -2,9 +2,7 @@
 """A lane with source = binlog deletes the rows that it has published, after keep_ms, and no others."""
 
 import pathlib
-import random
 import sys
-import threading
 import time
 import unittest
 
@@ -45,18 +43,7 @@ class Cleaning(LaneCase):
         self.check_order(events)
 
     def test_under_load_and_kills_all_that_is_deleted_is_published(self):
-        self.relay().terminate()
-        events, stop = [], threading.Event()
-        threads = self.write(events, stop)
-        try:
-            for _ in range(8):
-                relay = self.start("relay", ready=False)
-                time.sleep(random.uniform(1, 4))
-                relay.kill()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+        events = self.write_while_relays_are_killed(8)
         # What is gone was published, before the last relay begins.
         left = {one[0] for one in self.stack.sql("SELECT id FROM outbox")}
         gone = {one["id"] for one in events} - left

@@ -6,7 +6,6 @@ import datetime
 import json
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
@@ -77,18 +76,7 @@ class Lane(LaneCase):
         self.assertEqual(self.check_order(events), 0)
 
     def test_nothing_is_lost_or_reordered_while_relays_are_killed(self):
-        self.relay().terminate()
-        events, stop = [], threading.Event()
-        threads = self.write(events, stop)
-        try:
-            for _ in range(6):
-                relay = self.start("relay", ready=False)
-                time.sleep(random.uniform(1, 4))
-                relay.kill()
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+        events = self.write_while_relays_are_killed(6)
         self.start("relay")
         self.wait_records(len(events))
         self.assertLessEqual(self.check_order(events), 6 * REPEATS_MAX)

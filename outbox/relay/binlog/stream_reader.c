@@ -274,21 +274,6 @@ static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t
     return begin_reading(reader, epoch, now_ms);
 }
 
-/* Returns whether the sender requests a hold, and grants a new request. */
-static bool grant_hold(struct stream_reader *reader)
-{
-    struct lane *lane = reader->lane;
-    long long requested = atomic_load(&lane->hold_requested);
-
-    if (requested == atomic_load(&lane->hold_released))
-        return false;
-    if (atomic_load(&lane->hold_granted) != requested) {
-        atomic_store(&lane->hold_granted, requested);
-        lane_wake(lane, LANE_SENDER);
-    }
-    return true;
-}
-
 /* Tells the pump to read from the last position that is not behind `row`. */
 static enum rc read_from(struct stream_reader *reader, int64_t row, struct err *err)
 {
@@ -492,7 +477,7 @@ int64_t stream_reader_step(void *arg, int64_t now_ms)
 {
     struct stream_reader *reader = arg;
     struct lane *lane = reader->lane;
-    bool holding = grant_hold(reader);
+    bool holding = lane_grant_hold(reader->lane);
     int64_t epoch = atomic_load(&lane->lease.draining) ? 0 : lane_epoch(lane, now_ms);
     int64_t wait_ms = LANE_WAIT_MS;
 
