@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +291,10 @@ const struct setting settings_table[] = {
      "Ignored with source = table, where published rows are deleted at once."},
     {LANE(topics, SETTING_TOPIC_MAP), "", 0, 0, NULL,
      "Topics of aggregate types, as type=topic,type=topic; not set: as relay.topics."},
+    {LANE(columns, SETTING_COLUMN_MAP), "", 0, 0, LANE_FIELDS,
+     "Columns of a table with other names than the outbox, as field=column,field=column, of a lane "
+     "with source = binlog. The fields are id, aggregatetype, aggregateid, type, payload, headers "
+     "and created_at; one that is not named is in the column of its own name."},
 
     {NUMBER(retry, threads), "4", 0, 256, NULL,
      "Threads that run tasks; 0: the thread that claims the tasks runs them, too."},
@@ -559,6 +564,22 @@ static bool is_topic_pair(const char *text, size_t len)
            is_topic(equals + 1, len - name_len - 1);
 }
 
+static bool is_column_pair(const char *text, size_t len)
+{
+    const char *equals = memchr(text, '=', len);
+    const char *fields = LANE_FIELDS;
+    size_t field_len;
+    size_t name_len;
+
+    if (!equals)
+        return false;
+    name_len = (size_t)(equals - text);
+    for (const char *field; (field = list_next(&fields, '|', &field_len));)
+        if (field_len == name_len && memcmp(field, text, name_len) == 0)
+            return is_table_name(equals + 1, len - name_len - 1);
+    return false;
+}
+
 /* name, *.suffix or [IPv6 address], and :port if need be. */
 static bool is_host(const char *text, size_t len)
 {
@@ -650,6 +671,7 @@ static enum rc store_list(const struct setting *setting, void *base, const char 
                           bool (*is_part)(const char *, size_t), const char *expected,
                           struct err *err)
 {
+    bool is_map = setting->kind == SETTING_TOPIC_MAP || setting->kind == SETTING_COLUMN_MAP;
     char list[SETTING_LIST_SIZE] = "";
     const char *rest = list;
     size_t len;
@@ -661,7 +683,7 @@ static enum rc store_list(const struct setting *setting, void *base, const char 
         if (!is_part(part, len))
             return err_fail(err, RC_FATAL, 0, "\"%.*s\" is not %s", len > 60 ? 60 : (int)len, part,
                             expected);
-        if (is_part_twice(list, part, len, setting->kind == SETTING_TOPIC_MAP ? '=' : ','))
+        if (is_part_twice(list, part, len, is_map ? '=' : ','))
             return err_fail(err, RC_FATAL, 0, "\"%.*s\" is there twice", len > 60 ? 60 : (int)len,
                             part);
     }
@@ -709,6 +731,13 @@ enum rc setting_store(const struct setting *setting, void *base, const char *tex
             return store_text(setting, base, text, err);
         return store_list(setting, base, text, is_topic_pair,
                           "a type and its topic; expected type=topic,type=topic", err);
+    case SETTING_COLUMN_MAP:
+        if (!*text)
+            return store_text(setting, base, text, err);
+        return store_list(setting, base, text, is_column_pair,
+                          "a field and its column; expected field=column,field=column with the "
+                          "fields " LANE_FIELDS,
+                          err);
     case SETTING_HOSTS:
         if (!*text)
             return store_text(setting, base, text, err);
@@ -783,6 +812,9 @@ void setting_put_range(const struct setting *setting, struct buf *out)
     case SETTING_TOPIC_MAP:
         buf_text_put(out, "type=topic,...");
         return;
+    case SETTING_COLUMN_MAP:
+        buf_text_put(out, "field=column,...");
+        return;
     case SETTING_HOSTS:
         buf_text_put(out, "hosts");
         return;
@@ -817,6 +849,24 @@ bool setting_is_secret_property(const char *name)
         if (strstr(name, words[i]))
             return true;
     }
+    return false;
+}
+
+bool settings_lane_column(const struct lane_settings *lane, const char *field,
+                          char column[SETTING_NAME_SIZE])
+{
+    const char *map = lane->columns;
+    size_t field_len = strlen(field);
+    size_t len;
+
+    for (const char *pair; (pair = list_next(&map, ',', &len));) {
+        if (len <= field_len || pair[field_len] != '=' || memcmp(pair, field, field_len) != 0)
+            continue;
+        snprintf(column, SETTING_NAME_SIZE, "%.*s", (int)(len - field_len - 1),
+                 pair + field_len + 1);
+        return true;
+    }
+    snprintf(column, SETTING_NAME_SIZE, "%s", field);
     return false;
 }
 

@@ -413,7 +413,7 @@ static enum rc check_copy(struct diverter_mysql *diverter, const struct relay_mo
     put_sql(diverter, "SELECT 1 FROM ");
     db_put_name(&diverter->sql, diverter->table);
     buf_print(&diverter->sql, " WHERE seq = %" PRId64 " LOCK IN SHARE MODE", row->table_seq);
-    if (row->table_seq > 0)
+    if (row->table_seq > 0 && !diverter->payload_renamed)
         rc = db_number(diverter->db, buf_text(&diverter->sql), &one, &found, err);
     if (rc != RC_OK || found)
         return rc;
@@ -618,6 +618,8 @@ static enum rc read_keys_left(void *ctx, struct lane_key *keys, size_t count, st
 void diverter_mysql_open(struct diverter_mysql *diverter, const struct lane_settings *lane,
                          struct deleter_mysql *deleter, const struct settings *settings)
 {
+    char column[SETTING_NAME_SIZE];
+
     memset(diverter, 0, sizeof(*diverter));
     diverter->deleter = deleter;
     diverter->db = deleter->db;
@@ -625,6 +627,7 @@ void diverter_mysql_open(struct diverter_mysql *diverter, const struct lane_sett
     diverter->table = deleter->table;
     diverter->owner = deleter->owner;
     diverter->source = settings->relay.ce_source;
+    diverter->payload_renamed = settings_lane_column(lane, "payload", column);
     diverter->lease_ms = settings->relay.lease_ms;
 }
 

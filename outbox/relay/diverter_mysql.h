@@ -22,6 +22,7 @@ struct diverter_mysql {
     const char *owner;
     const char *source; /* relay.ce_source */
     int64_t lease_ms;
+    bool payload_renamed; /* lane.NAME.columns: the table's own `payload` is another one */
     struct buf sql;
     struct buf options; /* the options of the task that is being inserted */
     /* the session that was set up for moves; the fields below were read in it */

@@ -218,6 +218,13 @@ static enum rc check_settings(const struct settings *settings, struct err *err)
                         "relay.send_timeout_ms = %" PRId64 " has to be less than relay.lease_ms "
                         "= %" PRId64 ": a relay that lost a lane must not send its rows",
                         settings->relay.send_timeout_ms, settings->relay.lease_ms);
+    for (size_t i = 0; i < settings->lane_count; i++)
+        if (settings->lanes[i].columns[0] &&
+            strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) != 0)
+            return err_fail(err, RC_REJECT, 0,
+                            "lane.%s.columns needs lane.%s.source = " LANE_SOURCE_BINLOG
+                            ": a lane that polls needs the columns of the outbox",
+                            settings->lanes[i].name, settings->lanes[i].name);
     return broker_kafka_check(settings, err);
 }
 

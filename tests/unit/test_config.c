@@ -313,6 +313,12 @@ static void a_bad_list_names_the_part(void **state)
     refused(SETS("relay.topics=a"), NULL,
             "--set relay.topics: \"a\" is not a type and its topic; expected "
             "type=topic,type=topic");
+    refused(SETS("lane.outbox.columns=event=x"), NULL,
+            "--set lane.outbox.columns: \"event=x\" is not a field and its column; expected "
+            "field=column,field=column with the fields "
+            "id|aggregatetype|aggregateid|type|payload|headers|created_at");
+    refused(SETS("lane.outbox.columns=id=a,id=b"), NULL,
+            "--set lane.outbox.columns: \"id=b\" is there twice");
     refused(SETS("consumer.topics=.."), NULL,
             "--set consumer.topics: \"..\" is not a topic; expected letters, digits and ._-, "
             "separated by commas");

@@ -8,8 +8,7 @@
 #define HEARTBEAT_MS 2000
 #define SILENCE_MS 6000 /* three heartbeats */
 
-/* Those of Debezium's outbox and of our own; seq, headers and created_at may be missing. */
-static const char *const columns[OUTBOX_FIELDS] = {
+static const char *const fields[OUTBOX_FIELDS] = {
     [OUTBOX_SEQ] = "seq",
     [OUTBOX_ID] = "id",
     [OUTBOX_AGGREGATE_TYPE] = "aggregatetype",
@@ -19,6 +18,14 @@ static const char *const columns[OUTBOX_FIELDS] = {
     [OUTBOX_HEADERS] = "headers",
     [OUTBOX_CREATED_AT] = "created_at",
 };
+
+static void choose_columns(struct stream_lane *streams)
+{
+    for (size_t i = 0; i < OUTBOX_FIELDS; i++) {
+        settings_lane_column(streams->lane->own, fields[i], streams->names[i]);
+        streams->columns[i] = streams->names[i];
+    }
+}
 
 static void wake_step(void *ctx, bool reader)
 {
@@ -39,7 +46,7 @@ static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *ori
         .origin = origin,
         .schema = settings->mysql.database,
         .table = streams->lane->own->table,
-        .columns = columns,
+        .columns = streams->columns,
         .bounds = {.row_bytes_max = (uint64_t)settings->relay.row_bytes_max,
                    .batch_bytes_max = streams->lane->batches[0].arena_size},
         .server_id = server_id,
@@ -84,6 +91,7 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
 
     memset(streams, 0, sizeof(*streams));
     streams->lane = lane;
+    choose_columns(streams);
     streams->pumping.wakeup.fd = streams->cleaning.wakeup.fd = -1;
     rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);
     if (rc == RC_OK)

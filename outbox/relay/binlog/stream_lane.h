@@ -8,6 +8,7 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/loop.h"
+#include "outbox/relay/binlog/outbox_columns.h"
 #include "outbox/relay/binlog/position_store_mysql.h"
 #include "outbox/relay/binlog/stream_cleaner.h"
 #include "outbox/relay/binlog/stream_cleaner_mysql.h"
@@ -23,6 +24,8 @@
 struct stream_lane {
     struct lane *lane; /* NULL: not open */
     struct stream_mysql *stream;
+    const char *columns[OUTBOX_FIELDS]; /* of the fields */
+    char names[OUTBOX_FIELDS][SETTING_NAME_SIZE];
     struct position_store_mysql positions;
     struct stream_pump pump;
     struct stream_keeper keeper;
