@@ -357,6 +357,25 @@ void lease_mysql_close(struct lease_mysql *store)
     buf_done(&store->sql);
 }
 
+enum rc lease_mysql_check(struct db *db, struct buf *sql, const char *lane, const char *owner,
+                          int64_t epoch, bool lock, bool *fenced, struct err *err)
+{
+    int64_t now = 0;
+    bool found = false;
+    enum rc rc;
+
+    buf_reset(sql);
+    buf_text_put(sql, "SELECT epoch FROM relay_lease WHERE lane = ");
+    db_put_text(db, sql, lane, strlen(lane));
+    buf_text_put(sql, " AND owner = ");
+    db_put_text(db, sql, owner, strlen(owner));
+    if (lock)
+        buf_text_put(sql, " FOR UPDATE");
+    rc = db_number(db, buf_text(sql), &now, &found, err);
+    *fenced = rc == RC_OK && (!found || now != epoch);
+    return rc;
+}
+
 struct lease_store lease_mysql_ops(struct lease_mysql *store)
 {
     return (struct lease_store){

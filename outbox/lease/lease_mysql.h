@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that stores leases (table relay_lease) and instances (table instance), by the clock
- * of the database. Only the lease thread (leases.h) uses it. */
+ * of the database. Only the lease thread (leases.h) uses it, but for lease_mysql_check(). */
 #ifndef OUTBOX_LEASE_LEASE_MYSQL_H
 #define OUTBOX_LEASE_LEASE_MYSQL_H
 
@@ -44,6 +44,12 @@ enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *cl
 
 /* Accepts a zeroed store. Leases stay as they are in the database. */
 void lease_mysql_close(struct lease_mysql *store);
+
+/* Sets *fenced unless `owner` holds the lease of `lane` with this epoch. lock: keeps the row locked
+ * until the COMMIT, so that no other instance takes the lease before it. sql is for the statement.
+ * Any thread, each with a db of its own. */
+enum rc lease_mysql_check(struct db *db, struct buf *sql, const char *lane, const char *owner,
+                          int64_t epoch, bool lock, bool *fenced, struct err *err);
 
 /* The ops are valid while store is open. */
 struct lease_store lease_mysql_ops(struct lease_mysql *store);

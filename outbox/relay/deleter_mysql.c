@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/deleter_mysql.h"
 
+#include "outbox/lease/lease_mysql.h"
 #include "outbox/relay/source_mysql.h"
 
 #include <string.h>
@@ -14,28 +15,6 @@
 static enum rc run_sql(struct deleter_mysql *deleter, struct err *err)
 {
     return db_exec_buf(deleter->db, &deleter->sql, NULL, err);
-}
-
-/* Checks the lease before a deletion, not within it: the servers would lock the lease row there,
- * and the lease could not be renewed meanwhile. A deletion after the lease was lost is harmless,
- * since its rows are in Kafka whichever instance holds the lane; the fence stops a relay that was
- * suspended for long. */
-static enum rc check_lease(struct deleter_mysql *deleter, int64_t epoch, bool *fenced,
-                           struct err *err)
-{
-    struct buf *sql = &deleter->sql;
-    int64_t now = 0;
-    bool found = false;
-    enum rc rc;
-
-    buf_reset(sql);
-    buf_text_put(sql, "SELECT epoch FROM relay_lease WHERE lane = ");
-    db_put_text(deleter->db, sql, deleter->table, strlen(deleter->table));
-    buf_text_put(sql, " AND owner = ");
-    db_put_text(deleter->db, sql, deleter->owner, strlen(deleter->owner));
-    rc = db_number(deleter->db, buf_text(sql), &now, &found, err);
-    *fenced = rc == RC_OK && (!found || now != epoch);
-    return rc;
 }
 
 static bool is_long(const struct seq_range *range)
@@ -96,7 +75,12 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
 
     *fenced = false;
     if (rc == RC_OK)
-        rc = check_lease(deleter, epoch, fenced, err);
+        /* Before the deletion, not within it: the servers would lock the lease row there, and the
+         * lease could not be renewed meanwhile. A deletion after the lease was lost is harmless,
+         * since its rows are in Kafka whichever instance holds the lane; the fence stops a relay
+         * that was suspended for long. */
+        rc = lease_mysql_check(deleter->db, &deleter->sql, deleter->table, deleter->owner, epoch,
+                               false, fenced, err);
     if (rc == RC_OK && !*fenced)
         rc = delete_runs(deleter, ranges, count, err);
     if (rc == RC_OK && !*fenced)

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/utc.h"
+#include "outbox/lease/lease_mysql.h"
 #include "outbox/relay/row_record.h"
 #include "outbox/relay/source_mysql.h"
 #include "outbox/retry/retry.h"
@@ -442,26 +443,6 @@ static enum rc move_copies(struct diverter_mysql *diverter, const struct relay_m
     return rc;
 }
 
-/* Locks the lease row until the COMMIT, so that no other instance takes the lane before it. Called
- * last, so that the lease can be renewed during the preceding statements. */
-static enum rc lock_lease(struct diverter_mysql *diverter, int64_t epoch, bool *fenced,
-                          struct err *err)
-{
-    int64_t now = 0;
-    bool found = false;
-    enum rc rc;
-
-    buf_reset(&diverter->sql);
-    put_sql(diverter, "SELECT epoch FROM relay_lease WHERE lane = ");
-    put_text(diverter, diverter->table);
-    put_sql(diverter, " AND owner = ");
-    put_text(diverter, diverter->owner);
-    put_sql(diverter, " FOR UPDATE");
-    rc = db_number(diverter->db, buf_text(&diverter->sql), &now, &found, err);
-    *fenced = rc == RC_OK && (!found || now != epoch);
-    return rc;
-}
-
 static enum rc make_tasks(struct diverter_mysql *diverter, const struct relay_move *moves,
                           size_t count, int64_t epoch, bool *fenced, struct err *err)
 {
@@ -477,7 +458,9 @@ static enum rc make_tasks(struct diverter_mysql *diverter, const struct relay_mo
     rc = count > 0 && moves[0].row ? move_copies(diverter, moves, count, err)
                                    : move_rows(diverter, moves, count, err);
     if (rc == RC_OK)
-        rc = lock_lease(diverter, epoch, fenced, err);
+        /* Last, so that the lease can be renewed during the preceding statements. */
+        rc = lease_mysql_check(diverter->db, &diverter->sql, diverter->table, diverter->owner,
+                               epoch, true, fenced, err);
     if (rc == RC_OK && !*fenced)
         return db_commit(diverter->db, err);
     db_rollback(diverter->db);

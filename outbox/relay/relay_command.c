@@ -394,8 +394,10 @@ static enum rc relay_start(void *role, struct err *err)
     return rc;
 }
 
+/* say: health_bad() or health_warn(). */
 static void add_condition_health(struct health *health, const char *lane, const char *what,
-                                 struct condition *condition)
+                                 struct condition *condition,
+                                 void (*say)(struct health *, const char *, const char *, ...))
 {
     char dependency[SETTING_NAME_SIZE + 32];
     struct err err;
@@ -403,19 +405,7 @@ static void add_condition_health(struct health *health, const char *lane, const 
     if (!condition_read(condition, &err))
         return;
     snprintf(dependency, sizeof(dependency), "%s %s", lane, what);
-    health_bad(health, dependency, "%s", err.text);
-}
-
-static void add_warning_health(struct health *health, const char *lane, const char *what,
-                               struct condition *condition)
-{
-    char dependency[SETTING_NAME_SIZE + 32];
-    struct err err;
-
-    if (!condition_read(condition, &err))
-        return;
-    snprintf(dependency, sizeof(dependency), "%s %s", lane, what);
-    health_warn(health, dependency, "%s", err.text);
+    say(health, dependency, "%s", err.text);
 }
 
 static void add_stream_health(struct lane_runtime *runtime, struct health *health)
@@ -423,9 +413,10 @@ static void add_stream_health(struct lane_runtime *runtime, struct health *healt
     struct stream_lane *streams = &runtime->streams;
     const char *name = runtime->lane.name;
 
-    add_condition_health(health, name, "removing", &streams->cleaner.removing);
-    add_warning_health(health, name, "log", &streams->keeper.log_kept);
-    add_warning_health(health, name, "unpublished rows", &streams->cleaner.unpublished);
+    add_condition_health(health, name, "removing", &streams->cleaner.removing, health_bad);
+    add_condition_health(health, name, "log", &streams->keeper.log_kept, health_warn);
+    add_condition_health(health, name, "unpublished rows", &streams->cleaner.unpublished,
+                         health_warn);
 }
 
 /* The metric oldest_age is 0 while another process holds the lane, which then reports its health.
@@ -438,12 +429,12 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
     int64_t stale_ms = relay->env->settings->admin.stale_ms;
     char dependency[SETTING_NAME_SIZE + 32];
 
-    add_condition_health(health, lane->name, "reading", &lane->reading);
-    add_condition_health(health, lane->name, "sending", &lane->sending);
+    add_condition_health(health, lane->name, "reading", &lane->reading, health_bad);
+    add_condition_health(health, lane->name, "sending", &lane->sending, health_bad);
     add_condition_health(health, lane->name, lane->is_stream ? "position" : "deleting",
-                         &lane->deleting);
-    add_condition_health(health, lane->name, "diverting", &lane->diverting);
-    add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery);
+                         &lane->deleting, health_bad);
+    add_condition_health(health, lane->name, "diverting", &lane->diverting, health_bad);
+    add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery, health_bad);
     if (lane->is_stream)
         add_stream_health(runtime, health);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/binlog/position_store_mysql.h"
 
+#include "outbox/lease/lease_mysql.h"
 #include "outbox/relay/binlog/position_mysql.h"
 #include "outbox/relay/binlog/seq_ranges.h"
 
@@ -164,26 +165,6 @@ static enum rc load_position(void *ctx, struct stream_position *position, bool *
     return rc;
 }
 
-/* Locks the lease row until the COMMIT, so that no other instance takes the lane before it. */
-static enum rc lock_lease(struct position_store_mysql *store, int64_t epoch, bool *fenced,
-                          struct err *err)
-{
-    struct position_session *saver = &store->saver;
-    int64_t now = 0;
-    bool found = false;
-    enum rc rc;
-
-    buf_reset(&saver->sql);
-    put_sql(saver, "SELECT epoch FROM relay_lease WHERE lane = ");
-    put_text(saver, store->table);
-    put_sql(saver, " AND owner = ");
-    put_text(saver, store->owner);
-    put_sql(saver, " FOR UPDATE");
-    rc = db_number(saver->db, buf_text(&saver->sql), &now, &found, err);
-    *fenced = rc == RC_OK && (!found || now != epoch);
-    return rc;
-}
-
 static void put_server(struct position_store_mysql *store)
 {
     char server[POSITION_SERVER_SIZE];
@@ -271,7 +252,8 @@ static enum rc write_position(struct position_store_mysql *store,
         rc = db_begin(db, err);
     if (rc != RC_OK)
         return rc;
-    rc = lock_lease(store, epoch, fenced, err);
+    rc = lease_mysql_check(db, &store->saver.sql, store->table, store->owner, epoch, true, fenced,
+                           err);
     if (rc == RC_OK && !*fenced)
         rc = upsert_position(store, position, epoch, err);
     if (rc == RC_OK && !*fenced)

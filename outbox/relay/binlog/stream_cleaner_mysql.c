@@ -183,15 +183,10 @@ enum rc stream_cleaner_mysql_open(struct stream_cleaner_mysql *cleaner,
                                   const struct lane_settings *lane, const char *owner,
                                   const struct settings *settings, struct err *err)
 {
-    enum rc rc;
-
     memset(cleaner, 0, sizeof(*cleaner));
     cleaner->table = lane->table;
     origin_mysql_init(&cleaner->origin, note_origin_lost, cleaner);
-    rc = deleter_mysql_open(&cleaner->deletes, lane, owner, &cleaner->origin, settings, err);
-    if (rc == RC_OK)
-        origin_mysql_guard(&cleaner->origin, cleaner->deletes.db);
-    return rc;
+    return deleter_mysql_open(&cleaner->deletes, lane, owner, &cleaner->origin, settings, err);
 }
 
 void stream_cleaner_mysql_close(struct stream_cleaner_mysql *cleaner)
