@@ -3,7 +3,7 @@
 
 #include "common/options.h"
 #include "common/text.h"
-#include "outbox/relay/binlog/position_store_mysql.h"
+#include "outbox/relay/stream/position_store_mysql.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,8 +7,6 @@
 #include "common/os.h"
 #include "outbox/lease/lease_mysql.h"
 #include "outbox/lease/leases.h"
-#include "outbox/relay/binlog/stream_lane.h"
-#include "outbox/relay/binlog/stream_wakeup_mysql.h"
 #include "outbox/relay/broker_kafka.h"
 #include "outbox/relay/deleter.h"
 #include "outbox/relay/deleter_mysql.h"
@@ -19,6 +17,8 @@
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
 #include "outbox/relay/source_mysql.h"
+#include "outbox/relay/stream/stream_lane.h"
+#include "outbox/relay/stream/stream_wakeup_mysql.h"
 #include "outbox/relay/writers_mysql.h"
 
 #include <inttypes.h>

@@ -9,9 +9,9 @@
 #ifndef TESTS_FAKES_FAKE_BINLOG_H
 #define TESTS_FAKES_FAKE_BINLOG_H
 
-#include "outbox/relay/binlog/position_store.h"
-#include "outbox/relay/binlog/stream_ops.h"
 #include "outbox/relay/relay_ops.h"
+#include "outbox/relay/stream/position_store.h"
+#include "outbox/relay/stream/stream_ops.h"
 #include "tests/fakes/fake_relay.h"
 
 #include <stdbool.h>

@@ -5,11 +5,11 @@
 #define TESTS_FLOW_STREAM_FIXTURE_H
 
 #include "common/config/settings.h"
-#include "outbox/relay/binlog/stream_keeper.h"
-#include "outbox/relay/binlog/stream_pump.h"
-#include "outbox/relay/binlog/stream_reader.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/sender.h"
+#include "outbox/relay/stream/stream_keeper.h"
+#include "outbox/relay/stream/stream_pump.h"
+#include "outbox/relay/stream/stream_reader.h"
 #include "tests/fakes/fake_binlog.h"
 #include "tests/fakes/fake_relay.h"
 

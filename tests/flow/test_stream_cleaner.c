@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The cleaner of a stream lane on a model of its table: which rows are there, which are published,
  * and the entries that say so. */
-#include "outbox/relay/binlog/stream_cleaner.h"
+#include "outbox/relay/stream/stream_cleaner.h"
 
 #include "common/hash.h"
 #include "common/loop.h"

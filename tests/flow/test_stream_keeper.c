@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The keeper of a stream lane, and a reader that offers positions, on a model of the tables: a
  * position that is saved has the seqs of all rows before it. */
-#include "outbox/relay/binlog/stream_keeper.h"
+#include "outbox/relay/stream/stream_keeper.h"
 
 #include "common/hash.h"
 

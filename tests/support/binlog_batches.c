@@ -8,8 +8,8 @@
  * their number), and position. Ends at the end of the log with "end" and the peak of its memory in
  * MiB. Exit code 1 with the reason on standard error. */
 #include "common/config/settings.h"
-#include "outbox/relay/binlog/stream_batches.h"
-#include "outbox/relay/binlog/stream_mysql.h"
+#include "outbox/relay/stream/stream_batches.h"
+#include "outbox/relay/stream/stream_mysql.h"
 
 #include <jansson.h>
 #include <stdio.h>

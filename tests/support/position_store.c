@@ -4,7 +4,7 @@
  * line of standard input is a JSON object whose "do" is load, save (with position, epoch and seqs)
  * or begin; each answer is a line with "rc", "error" and the results of the call. */
 #include "common/config/settings.h"
-#include "outbox/relay/binlog/position_store_mysql.h"
+#include "outbox/relay/stream/position_store_mysql.h"
 
 #include <jansson.h>
 #include <stdio.h>

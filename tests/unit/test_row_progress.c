@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The progress of a lane in a stream, against a model that has a state for each row. */
-#include "outbox/relay/binlog/row_progress.h"
+#include "outbox/relay/stream/row_progress.h"
 
 #include "common/hash.h"
 

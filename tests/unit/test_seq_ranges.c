@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sets of seqs as they are stored. */
-#include "outbox/relay/binlog/seq_ranges.h"
+#include "outbox/relay/stream/seq_ranges.h"
 
 #include "common/hash.h"
 

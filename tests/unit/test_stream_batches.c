@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of committed rows against a model of a log: transactions of all sizes, parts that are
  * undone, pauses at any place, failures, and reading again from any position that was given. */
-#include "outbox/relay/binlog/stream_batches.h"
+#include "outbox/relay/stream/stream_batches.h"
 
 #include "common/hash.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_cleaner.h"
+#include "outbox/relay/stream/stream_cleaner.h"
 
 #include "common/hash.h"
 #include "common/log.h"

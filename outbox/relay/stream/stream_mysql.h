@@ -2,15 +2,15 @@
 /* The rows of an outbox table as a stream from the binary log of its server: link, events, changes
  * and columns behind the ops of stream_ops.h. Needs REPLICATION SLAVE on the server and SELECT on
  * the table. One thread, but for the op interrupt. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
-#define OUTBOX_RELAY_BINLOG_STREAM_MYSQL_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
+#define OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
 
 #include "common/config/settings.h"
 #include "common/db/binlog_link.h"
 #include "common/err.h"
 #include "outbox/relay/binlog/outbox_columns.h"
-#include "outbox/relay/binlog/stream_ops.h"
 #include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <stdbool.h>
 #include <stdint.h>

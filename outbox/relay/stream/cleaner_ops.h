@@ -3,8 +3,8 @@
  * fills them from the table relay_published, tests from a model. The cleaner's thread.
  *
  * RC_RETRY: try again later. RC_FATAL: an operator has to act. */
-#ifndef OUTBOX_RELAY_BINLOG_CLEANER_OPS_H
-#define OUTBOX_RELAY_BINLOG_CLEANER_OPS_H
+#ifndef OUTBOX_RELAY_STREAM_CLEANER_OPS_H
+#define OUTBOX_RELAY_STREAM_CLEANER_OPS_H
 
 #include "common/buf.h"
 #include "common/err.h"

@@ -3,15 +3,15 @@
  * entry use the same database (origin_mysql.h): in another one, which lacks the last transactions,
  * other rows may have the seqs. Requires SELECT and DELETE on relay_published and on the lane's
  * table, and SELECT on relay_lease. Only the cleaner's thread uses it. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_CLEANER_MYSQL_H
-#define OUTBOX_RELAY_BINLOG_STREAM_CLEANER_MYSQL_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_CLEANER_MYSQL_H
+#define OUTBOX_RELAY_STREAM_STREAM_CLEANER_MYSQL_H
 
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/err.h"
-#include "outbox/relay/binlog/cleaner_ops.h"
 #include "outbox/relay/deleter_mysql.h"
 #include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/stream/cleaner_ops.h"
 
 #include <stdbool.h>
 

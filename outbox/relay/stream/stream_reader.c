@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_reader.h"
+#include "outbox/relay/stream/stream_reader.h"
 
 #include "common/hash.h"
 

@@ -14,14 +14,14 @@
  * its rows are deleted. All steps may be repeated (test_stream_cleaner).
  *
  * A thread of its own, but for the conditions and metrics. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_CLEANER_H
-#define OUTBOX_RELAY_BINLOG_STREAM_CLEANER_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_CLEANER_H
+#define OUTBOX_RELAY_STREAM_STREAM_CLEANER_H
 
 #include "common/backoff.h"
 #include "common/condition.h"
-#include "outbox/relay/binlog/cleaner_ops.h"
-#include "outbox/relay/binlog/seq_ranges.h"
 #include "outbox/relay/lane.h"
+#include "outbox/relay/stream/cleaner_ops.h"
+#include "outbox/relay/stream/seq_ranges.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_ops.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_cleaner_mysql.h"
+#include "outbox/relay/stream/stream_cleaner_mysql.h"
 
 #include "common/db/db.h"
 

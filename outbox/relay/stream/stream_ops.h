@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The ops through which the relay reads the committed rows of a table as a stream, in the order of
  * commits. An adapter fills them from the binary log, tests from a model. The reader's thread. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_OPS_H
-#define OUTBOX_RELAY_BINLOG_STREAM_OPS_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_OPS_H
+#define OUTBOX_RELAY_STREAM_STREAM_OPS_H
 
 #include "common/buf.h"
 #include "common/err.h"

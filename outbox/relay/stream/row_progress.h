@@ -9,11 +9,11 @@
  *
  * Invariant R11: row_progress_reached() never returns a position behind a row that is not done
  * (test_row_progress). The reader's thread. */
-#ifndef OUTBOX_RELAY_BINLOG_ROW_PROGRESS_H
-#define OUTBOX_RELAY_BINLOG_ROW_PROGRESS_H
+#ifndef OUTBOX_RELAY_STREAM_ROW_PROGRESS_H
+#define OUTBOX_RELAY_STREAM_ROW_PROGRESS_H
 
 #include "common/err.h"
-#include "outbox/relay/binlog/stream_ops.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,22 +2,22 @@
 /* What a lane with `source = binlog` has instead of the reader and the deleter of a table: its
  * stream, the pump and the cleaner with a thread each, and the engines for the steps LANE_READER
  * and LANE_DELETER. The main thread. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_LANE_H
-#define OUTBOX_RELAY_BINLOG_STREAM_LANE_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_LANE_H
+#define OUTBOX_RELAY_STREAM_STREAM_LANE_H
 
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/loop.h"
 #include "outbox/relay/binlog/outbox_columns.h"
-#include "outbox/relay/binlog/position_store_mysql.h"
-#include "outbox/relay/binlog/stream_cleaner.h"
-#include "outbox/relay/binlog/stream_cleaner_mysql.h"
-#include "outbox/relay/binlog/stream_keeper.h"
-#include "outbox/relay/binlog/stream_mysql.h"
-#include "outbox/relay/binlog/stream_pump.h"
-#include "outbox/relay/binlog/stream_reader.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
+#include "outbox/relay/stream/position_store_mysql.h"
+#include "outbox/relay/stream/stream_cleaner.h"
+#include "outbox/relay/stream/stream_cleaner_mysql.h"
+#include "outbox/relay/stream/stream_keeper.h"
+#include "outbox/relay/stream/stream_mysql.h"
+#include "outbox/relay/stream/stream_pump.h"
+#include "outbox/relay/stream/stream_reader.h"
 
 #include <stdint.h>
 

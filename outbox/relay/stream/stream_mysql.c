@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_mysql.h"
+#include "outbox/relay/stream/stream_mysql.h"
 
 #include "common/db/db.h"
 #include "common/os.h"
 #include "outbox/relay/binlog/change_stream.h"
 #include "outbox/relay/binlog/outbox_columns_mysql.h"
-#include "outbox/relay/binlog/position_mysql.h"
+#include "outbox/relay/stream/position_mysql.h"
 
 #include <inttypes.h>
 #include <pthread.h>

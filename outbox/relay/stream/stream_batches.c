@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_batches.h"
+#include "outbox/relay/stream/stream_batches.h"
 
 #include <assert.h>
 #include <inttypes.h>

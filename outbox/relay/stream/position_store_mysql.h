@@ -4,14 +4,14 @@
  * save that of the saver, so that each of the two threads has its own. Requires SELECT, INSERT and
  * UPDATE on relay_position, INSERT on relay_published, SELECT and UPDATE on relay_lease, SELECT on
  * the lane's table, and what position_mysql_read_end() requires. */
-#ifndef OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
-#define OUTBOX_RELAY_BINLOG_POSITION_STORE_MYSQL_H
+#ifndef OUTBOX_RELAY_STREAM_POSITION_STORE_MYSQL_H
+#define OUTBOX_RELAY_STREAM_POSITION_STORE_MYSQL_H
 
 #include "common/buf.h"
 #include "common/config/settings.h"
 #include "common/db/db.h"
-#include "outbox/relay/binlog/position_store.h"
 #include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/stream/position_store.h"
 
 #include <pthread.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * numbers of 7 bits a byte, the lowest bits first: the distance from the end of the range before it
  * (from 0 for the first one), and its length less 1. A million consecutive seqs need five bytes,
  * and each single seq two or three. Pure; one thread at a time. */
-#ifndef OUTBOX_RELAY_BINLOG_SEQ_RANGES_H
-#define OUTBOX_RELAY_BINLOG_SEQ_RANGES_H
+#ifndef OUTBOX_RELAY_STREAM_SEQ_RANGES_H
+#define OUTBOX_RELAY_STREAM_SEQ_RANGES_H
 
 #include "common/buf.h"
 #include "common/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_keeper.h"
+#include "outbox/relay/stream/stream_keeper.h"
 
 #include "common/hash.h"
 #include "outbox/relay/deleter.h"

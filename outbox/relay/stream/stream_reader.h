@@ -13,16 +13,16 @@
  * Invariant R12: the position that the keeper saves is never behind a row that is not acknowledged
  * or moved into the retry queue, and the position at which a lane begins is saved before its first
  * row is sent (test_stream_lane). The reader's thread. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_READER_H
-#define OUTBOX_RELAY_BINLOG_STREAM_READER_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_READER_H
+#define OUTBOX_RELAY_STREAM_STREAM_READER_H
 
 #include "common/backoff.h"
 #include "common/err.h"
-#include "outbox/relay/binlog/position_store.h"
-#include "outbox/relay/binlog/row_progress.h"
-#include "outbox/relay/binlog/stream_keeper.h"
-#include "outbox/relay/binlog/stream_pump.h"
 #include "outbox/relay/lane.h"
+#include "outbox/relay/stream/position_store.h"
+#include "outbox/relay/stream/row_progress.h"
+#include "outbox/relay/stream/stream_keeper.h"
+#include "outbox/relay/stream/stream_pump.h"
 
 #include <stdbool.h>
 #include <stddef.h>

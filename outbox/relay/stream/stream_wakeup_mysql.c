@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_wakeup_mysql.h"
+#include "outbox/relay/stream/stream_wakeup_mysql.h"
 
 #include "common/hash.h"
 #include "common/loop.h"
 #include "common/metrics.h"
 #include "common/os.h"
-#include "outbox/relay/binlog/position_mysql.h"
 #include "outbox/relay/binlog/written_tables.h"
+#include "outbox/relay/stream/position_mysql.h"
 
 #include <string.h>
 

@@ -10,12 +10,12 @@
  * Invariant R10: the rows passed on are those that are committed, each once, in the order of the
  * log, whatever the sizes of transactions and wherever reading begins again
  * (test_stream_batches). The reader's thread. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_BATCHES_H
-#define OUTBOX_RELAY_BINLOG_STREAM_BATCHES_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_BATCHES_H
+#define OUTBOX_RELAY_STREAM_STREAM_BATCHES_H
 
 #include "common/err.h"
-#include "outbox/relay/binlog/stream_ops.h"
 #include "outbox/relay/relay_row.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>

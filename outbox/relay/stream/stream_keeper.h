@@ -6,16 +6,16 @@
  *
  * Invariant R13: when a position is saved, the seqs of all rows before it were saved with it or
  * earlier (test_stream_keeper, test_stream_lane). The deleter's thread. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_KEEPER_H
-#define OUTBOX_RELAY_BINLOG_STREAM_KEEPER_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_KEEPER_H
+#define OUTBOX_RELAY_STREAM_STREAM_KEEPER_H
 
 #include "common/backoff.h"
 #include "common/condition.h"
 #include "common/err.h"
-#include "outbox/relay/binlog/position_store.h"
 #include "outbox/relay/diverter.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
+#include "outbox/relay/stream/position_store.h"
 
 #include <pthread.h>
 #include <stdbool.h>

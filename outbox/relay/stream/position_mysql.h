@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Positions in the binary log of a server. One thread at a time. */
-#ifndef OUTBOX_RELAY_BINLOG_POSITION_MYSQL_H
-#define OUTBOX_RELAY_BINLOG_POSITION_MYSQL_H
+#ifndef OUTBOX_RELAY_STREAM_POSITION_MYSQL_H
+#define OUTBOX_RELAY_STREAM_POSITION_MYSQL_H
 
 #include "common/db/binlog_link.h"
 #include "common/db/db.h"
 #include "common/err.h"
-#include "outbox/relay/binlog/stream_ops.h"
 #include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 /* Checks that the log of the server has the whole rows of all transactions, by log_bin,
  * binlog_format and binlog_row_image. These are global: a session that the administrator lets set

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_lane.h"
+#include "outbox/relay/stream/stream_lane.h"
 
 #include "common/os.h"
 

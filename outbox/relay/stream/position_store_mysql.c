@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/position_store_mysql.h"
+#include "outbox/relay/stream/position_store_mysql.h"
 
 #include "outbox/lease/lease_mysql.h"
-#include "outbox/relay/binlog/position_mysql.h"
-#include "outbox/relay/binlog/seq_ranges.h"
+#include "outbox/relay/stream/position_mysql.h"
+#include "outbox/relay/stream/seq_ranges.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -5,14 +5,14 @@
  * The reader tells the pump from which position to read. Each such order has a number, its term,
  * and so has each batch and each failure: what belongs to an earlier term is out of date. A batch
  * goes empty from the reader to the pump and filled back, through one ring each. */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_PUMP_H
-#define OUTBOX_RELAY_BINLOG_STREAM_PUMP_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_PUMP_H
+#define OUTBOX_RELAY_STREAM_STREAM_PUMP_H
 
 #include "common/err.h"
 #include "common/ring.h"
-#include "outbox/relay/binlog/stream_batches.h"
-#include "outbox/relay/binlog/stream_ops.h"
 #include "outbox/relay/relay_row.h"
+#include "outbox/relay/stream/stream_batches.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <pthread.h>
 #include <stdbool.h>

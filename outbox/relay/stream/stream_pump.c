@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/stream_pump.h"
+#include "outbox/relay/stream/stream_pump.h"
 
 #include "common/loop.h"
 

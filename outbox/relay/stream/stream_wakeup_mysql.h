@@ -7,8 +7,8 @@
  * The server sends a transaction before its rows can be seen in the table, so a reader that was
  * woken polls for a while as if rows were arriving. A thread of its own, which waits in the step.
  */
-#ifndef OUTBOX_RELAY_BINLOG_STREAM_WAKEUP_MYSQL_H
-#define OUTBOX_RELAY_BINLOG_STREAM_WAKEUP_MYSQL_H
+#ifndef OUTBOX_RELAY_STREAM_STREAM_WAKEUP_MYSQL_H
+#define OUTBOX_RELAY_STREAM_STREAM_WAKEUP_MYSQL_H
 
 #include "common/backoff.h"
 #include "common/condition.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/row_progress.h"
+#include "outbox/relay/stream/row_progress.h"
 
 #include <assert.h>
 #include <stdlib.h>

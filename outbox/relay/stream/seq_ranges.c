@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/seq_ranges.h"
+#include "outbox/relay/stream/seq_ranges.h"
 
 #include <assert.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "outbox/relay/binlog/position_mysql.h"
+#include "outbox/relay/stream/position_mysql.h"
 
 #include "outbox/relay/binlog/gtid_set.h"
 

@@ -5,11 +5,11 @@
  * time.
  *
  * RC_RETRY: try again later. RC_FATAL: an operator has to act. */
-#ifndef OUTBOX_RELAY_BINLOG_POSITION_STORE_H
-#define OUTBOX_RELAY_BINLOG_POSITION_STORE_H
+#ifndef OUTBOX_RELAY_STREAM_POSITION_STORE_H
+#define OUTBOX_RELAY_STREAM_POSITION_STORE_H
 
 #include "common/err.h"
-#include "outbox/relay/binlog/stream_ops.h"
+#include "outbox/relay/stream/stream_ops.h"
 
 #include <stdbool.h>
 #include <stddef.h>
