@@ -10,6 +10,7 @@
 #include "common/config/settings.h"
 #include "outbox/relay/stream/stream_batches.h"
 #include "outbox/relay/stream/stream_mysql.h"
+#include "tests/support/options.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -25,18 +26,6 @@ static const char *const field_names[OUTBOX_FIELDS] = {
 
 static struct mysql_settings settings;
 static const char *columns[OUTBOX_FIELDS];
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_of(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
 
 static void read_position(struct stream_position *position, const json_t *from)
 {

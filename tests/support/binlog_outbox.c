@@ -12,6 +12,7 @@
 #include "outbox/relay/binlog/change_stream.h"
 #include "outbox/relay/binlog/outbox_columns_mysql.h"
 #include "tests/support/binlog_file.h"
+#include "tests/support/options.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -30,13 +31,6 @@ static struct outbox_definition definition;
 static struct outbox_columns columns;
 static const char *names[OUTBOX_FIELDS];
 static uint64_t version;
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
 
 static void put_bytes(struct buf *out, struct bytes bytes)
 {

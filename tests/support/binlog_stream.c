@@ -10,23 +10,12 @@
 #include "common/config/settings.h"
 #include "common/db/binlog_link.h"
 #include "outbox/relay/binlog/gtid_set.h"
+#include "tests/support/options.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_of(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
 
 static void fill_settings(struct mysql_settings *settings, const json_t *options)
 {

@@ -10,6 +10,7 @@
 #include "outbox/relay/deleter_mysql.h"
 #include "outbox/relay/diverter_mysql.h"
 #include "outbox/relay/origin_mysql.h"
+#include "tests/support/options.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -23,18 +24,6 @@ static struct settings settings;
 static struct lane_settings lane;
 static struct relay_move moves[MOVES_MAX];
 static struct relay_row rows[MOVES_MAX];
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_of(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
 
 /* The process frees the bytes when it ends. */
 static struct bytes bytes_of(const json_t *object, const char *name)

@@ -5,6 +5,7 @@
  * or begin; each answer is a line with "rc", "error" and the results of the call. */
 #include "common/config/settings.h"
 #include "outbox/relay/stream/position_store_mysql.h"
+#include "tests/support/options.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -15,18 +16,6 @@
 
 static struct settings settings;
 static struct lane_settings lane;
-
-static const char *text_of(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(json_object_get(object, name));
-
-    return text ? text : "";
-}
-
-static int64_t number_of(const json_t *object, const char *name)
-{
-    return json_integer_value(json_object_get(object, name));
-}
 
 static void read_position(struct stream_position *position, const json_t *from)
 {
