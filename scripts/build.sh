@@ -94,7 +94,7 @@ END
 
 fetch_main() {
     (($# == 0)) || usage_error "fetch takes no argument"
-    packages_need build fetch mariadb galera kafka demo e2e pip languages bench stress mutants lint fuzz \
+    packages_need build ccache fetch mariadb galera kafka demo e2e pip languages bench stress mutants lint fuzz \
         package package_test
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"

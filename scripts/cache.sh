@@ -39,3 +39,14 @@ cache_make() (
     "$maker" "$@" "$CACHE_TMP" 9>&- || exit 1
     mv "$CACHE_TMP" "$place"
 )
+
+# In CI, what an earlier stage or run has compiled is not compiled again: ccache finds it by what the
+# compiler would read, also for a clone in another folder. ./dev package compiles everything. A ccache
+# that the environment has set up stays as it is. Where it cannot be installed, all is compiled.
+cache_objects() {
+    [[ ${CI:-} == true && -z ${CMAKE_C_COMPILER_LAUNCHER:-} ]] || return 0
+    command -v ccache >/dev/null || (packages_need ccache) || return 0
+    CCACHE_DIR=${CCACHE_DIR:-$(cache_root)/ccache}
+    export CCACHE_DIR CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1 \
+        CCACHE_MAXSIZE=2G
+}

@@ -24,7 +24,8 @@ Without a RULE all of them:
   gcc       the build has no warning under GCC
   clang     the build has no warning under Clang
   headers   each header compiles alone
-  tidy      clang-tidy 14 with .clang-tidy
+  tidy      clang-tidy 14 with .clang-tidy; a file that was clean is checked again when it, what it
+            includes, its command or .clang-tidy has changed
 
 The last line counts the rules: "N passed, N failed".
 END
@@ -77,44 +78,44 @@ lint_scripts() {
 
 # Compiled in memory: py_compile would leave its output in the tree.
 lint_python() {
-    local file
     local -a files
     mapfile -t files < <(
         ours_files '*.py'
         printf "%s\n" tests/lint/layers tests/lint/log_events tests/lint/sql tests/lint/words
     )
-    for file in "${files[@]}"; do
-        /usr/bin/python3 -c 'import sys
-compile(open(sys.argv[1], encoding="utf-8").read(), sys.argv[1], "exec")' "$file" || return 1
-    done
+    /usr/bin/python3 -c 'import sys
+for name in sys.argv[1:]:
+    compile(open(name, encoding="utf-8").read(), name, "exec")' "${files[@]}"
 }
 
+# lint_build PRESET FOLDER
 lint_build() {
-    local preset=$1 build=$ROOT/build/$2
-    quietly cmake --preset "$preset" -B "$build" -DTALLYBOX_WERROR=ON &&
-        quietly cmake --build "$build" -- -k 0
+    (build_configure "$2" "$1" -DTALLYBOX_WERROR=ON) && quietly cmake --build "$2" -- -k 0
 }
 
-lint_gcc() { lint_build dev lint-gcc; }
+# In CI the later stages use what this has built, so it is built in their folder; its warnings stay
+# errors.
+lint_gcc() {
+    local folder=build/lint-gcc
+    [[ ${CI:-} != true ]] || folder=build/dev
+    lint_build dev "$folder"
+}
 
-lint_clang() { lint_build clang lint-clang; }
+lint_clang() { lint_build clang build/lint-clang; }
 
 # Under the flags of the build, taken from what the build compiles main.c with.
 lint_headers() {
-    local header failed=0
-    local -a flags files
+    local -a flags
     lint_commands || return 1
     mapfile -t flags < <(lint_flags)
     flags+=(-Ioutbox/client) # where <tallybox/...> of applications is
-    mapfile -t files < <(ours_files '*.h')
-    for header in "${files[@]}"; do
-        printf '#include "%s"\nextern int lint_nothing_else;\n' "$header" |
-            gcc "${flags[@]}" -Werror -fsyntax-only -x c - || {
-            say "$header does not compile alone: it has to include what it uses"
-            failed=1
-        }
-    done
-    return "$failed"
+    # shellcheck disable=SC2016 # the inner shell expands them
+    ours_files '*.h' | xargs -r -d '\n' -n 1 -P "$(nproc)" bash -c '
+        header=${*: -1}
+        printf "#include \"%s\"\nextern int lint_nothing_else;\n" "$header" |
+            gcc "${@:1:$#-1}" -Werror -fsyntax-only -x c - && exit 0
+        echo "$header does not compile alone: it has to include what it uses" >&2
+        exit 1' lint_header "${flags[@]}"
 }
 
 # The -D, -I, -W and -std words of all compile commands together, each once.
@@ -127,14 +128,16 @@ lint_flags() {
 # Configuring is enough for the commands, when the rule is run alone.
 lint_commands() {
     [[ -f build/lint-clang/compile_commands.json ]] ||
-        quietly cmake --preset clang -B "$ROOT/build/lint-clang" -DTALLYBOX_WERROR=ON
+        (build_configure build/lint-clang clang -DTALLYBOX_WERROR=ON)
 }
 
+# A file whose result is known from a run before, because nothing that it depends on has changed, is
+# not checked again.
 lint_tidy() {
+    local -a files
     lint_commands || return 1
-    jq -r '.[].file' build/lint-clang/compile_commands.json | grep -v "^$ROOT/build/" | sort -u |
-        xargs -r -n 4 -P "$(nproc)" clang-tidy-14 --quiet -p build/lint-clang \
-            2> >(grep -vE 'warnings?( and [0-9]+ errors?)? generated' >&2)
+    mapfile -t files < <(ours_files '*.c')
+    /usr/bin/python3 -B scripts/tidy.py build/lint-clang "$(cache_root)/tidy" "${files[@]}"
 }
 
 lint_main() {

@@ -10,6 +10,7 @@ packages_of() {
             libssl-dev libsasl2-dev libzstd-dev liblz4-dev libcurl4-openssl-dev tzdata
         ;;
     build) echo "$(packages_of program)" libcmocka-dev ;;
+    ccache) echo ccache ;;
     fetch) echo ca-certificates tar xz-utils ;;
     galera) echo galera-4 rsync lsof ;;
     mariadb) echo mariadb-server-core mariadb-client-core ;;
