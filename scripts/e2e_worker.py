@@ -10,6 +10,7 @@ place where it stood."""
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -100,6 +101,12 @@ def too_long(*_):
     raise TooLong(f"the test took longer than {LIMIT_S} s")
 
 
+def cpu_s():
+    """What this process and its children that have ended took of the CPU."""
+    return sum(sum(resource.getrusage(who)[:2])
+               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def said(output):
     """What was printed since the last time."""
     sys.stdout.flush()
@@ -123,8 +130,10 @@ def main():
     classes = discover(tier, *name)
     while line := sys.stdin.readline():
         runner = unittest.TextTestRunner(verbosity=2, resultclass=Result)
+        before = cpu_s()
         result = runner.run(classes[line.strip()])
-        print(json.dumps({**result.outcome(), "text": said(output)}), file=answers, flush=True)
+        print(json.dumps({**result.outcome(), "cpu_s": cpu_s() - before, "text": said(output)}),
+              file=answers, flush=True)
 
 
 if __name__ == "__main__":

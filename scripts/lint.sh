@@ -19,7 +19,7 @@ Without a RULE all of them:
   events    log events are those of common/daemon/reference_command.c; and the check's own test
   words     no word that the glossary replaces; and the check's own test
   skips     tests/skips.txt can be read; and the check's own test
-  scripts   shellcheck of all bash; and the tests of scripts/failures.py
+  scripts   shellcheck of all bash; and the tests of scripts/parts.py and scripts/failures.py
   python    all Python compiles
   gcc       the build has no warning under GCC
   clang     the build has no warning under Clang
@@ -73,7 +73,8 @@ lint_scripts() {
     done < <(ours_files)
     # Hidden folders have a dot in their path.
     [[ ! -f .ci/run ]] || files+=(.ci/run)
-    shellcheck "${files[@]}" && quietly /usr/bin/python3 -B tests/lint/test_failures.py
+    shellcheck "${files[@]}" && quietly /usr/bin/python3 -B tests/lint/test_failures.py &&
+        quietly /usr/bin/python3 -B tests/lint/test_parts.py
 }
 
 # Compiled in memory: py_compile would leave its output in the tree.

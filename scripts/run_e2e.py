@@ -3,19 +3,20 @@
 """Runs tests/TIER/test_*.py: run_e2e.py TIER COUNT-FILE DB=PROGRAM... [NAME]
 
 Most of what these tests do is to wait, so several are run at a time: the classes of each database
-are shared out among TALLYBOX_TEST_WORKERS processes (default: 2 for e2e, 1 for others), all databases
+are shared out among TALLYBOX_TEST_WORKERS processes (default: 3 for e2e, 1 for others), all databases
 at once, each process with servers, ports and files of its own (in TALLYBOX_WORK). What a class
 prints is shown in one piece when it has ended. "passed failed skipped" goes to COUNT-FILE. Each
 difference between what was skipped and tests/skips.txt counts as a failed test.
 
-TALLYBOX_TEST_CLASSES may be K/N, every Nth class of the others, or long, those that say so. Without
-it and without a NAME the long ones are left out.
+TALLYBOX_TEST_CLASSES may be K/N, the Kth of N parts of the others that take about as long, or long,
+those that say so. Without it and without a NAME the long ones are left out.
 
 A class may say of itself
   long = True           it takes minutes: for ./dev test long
   any_database = True   it does not touch the database: one of them is enough
+  database = "NAME"     it is of this database alone: mariadb or mysql
   needs = "PART"        it is left out when TALLYBOX_TEST_WITHOUT names this part
-  seconds = N           it takes about so long: the longest are begun first"""
+  seconds = N           it takes about so long, if more than 10: the longest are begun first"""
 
 import json
 import os
@@ -27,9 +28,12 @@ import threading
 import time
 
 import e2e_worker
+import parts
 import skips
 
 WORKER = os.path.abspath(e2e_worker.__file__)
+SHOWN_MAX = 30  # classes in the table of the slowest
+SECONDS_USUAL = 10
 
 
 class Worker:
@@ -67,7 +71,7 @@ class Worker:
             text = e2e_worker.said(self.output)
         except OSError:
             text = ""
-        return {"good": 0, "bad": 1, "skipped": 0, "ran": [], "skips": {},
+        return {"good": 0, "bad": 1, "skipped": 0, "ran": [], "skips": {}, "cpu_s": 0,
                 "text": f"{text}\nFAILED: the process that ran {name} ended with {code}\n"}
 
     def end(self):
@@ -77,6 +81,19 @@ class Worker:
         self.process.stdin.close()
         self.process.wait()
         self.process = None
+
+
+def cpu_ticks():
+    """(busy, all) of this machine's cores since it was started."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, idle, iowait, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    return busy, busy + idle + iowait
+
+
+def seconds_of(one):
+    """About how long a class takes; most of those that do not say it take so long."""
+    return getattr(one, "seconds", SECONDS_USUAL)
 
 
 def chosen(classes, name):
@@ -91,8 +108,8 @@ def chosen(classes, name):
              if getattr(one, "long", False) == (what == "long")}
     if "/" not in what:
         return found
-    part, parts = map(int, what.split("/"))
-    return {key: found[key] for key in sorted(found)[part - 1::parts]}
+    weights = {key: seconds_of(one) for key, one in found.items()}
+    return {key: found[key] for key in parts.choose(weights, what)}
 
 
 class Suite:
@@ -103,26 +120,30 @@ class Suite:
         self.counts = {"good": 0, "bad": 0, "skipped": 0}
         self.ran = {db: set() for db in programs}
         self.skips = {db: {} for db in programs}
-        self.lock = threading.Lock()  # of counts and of what is printed
+        self.times = []  # (seconds, seconds of CPU, class, database)
+        self.lock = threading.Lock()  # of these and of what is printed
+        self.ticks = cpu_ticks()
         suites = e2e_worker.discover(tier, *name)
         # A NAME hides the others.
         self.known = None if name else {test.id() for suite in suites.values()
                                         for test in e2e_worker.tests_in(suite)}
         classes = chosen({key: type(next(e2e_worker.tests_in(suite)))
                           for key, suite in suites.items()}, name)
-        order = sorted(classes, key=lambda key: -getattr(classes[key], "seconds", 0))
+        order = sorted(classes, key=lambda key: -seconds_of(classes[key]))
         first = next(iter(programs))
         self.left = {db: queue.SimpleQueue() for db in programs}
         for db, left in self.left.items():
             for key in order:
-                if db == first or not getattr(classes[key], "any_database", False):
+                alone = db == first or not getattr(classes[key], "any_database", False)
+                if alone and getattr(classes[key], "database", db) == db:
                     left.put(key)
         # Chaos needs the machine: one database at a time.
         self.rounds = [list(programs)] if tier == "e2e" else [[db] for db in programs]
         self.stopping = False
-        count = int(os.environ.get("TALLYBOX_TEST_WORKERS") or (2 if tier == "e2e" else 1))
-        # For one class or two, a second set of servers does not pay.
-        count = min(count, (len(classes) + 2) // 3)
+        count = int(os.environ.get("TALLYBOX_TEST_WORKERS") or (3 if tier == "e2e" else 1))
+        # For few classes, a further set of servers does not pay, unless each takes minutes.
+        long = os.environ.get("TALLYBOX_TEST_CLASSES") == "long"
+        count = min(count, max(1, len(classes) - 1) if long else (len(classes) + 2) // 3)
         self.workers = [Worker(tier, name, db, program, number)
                         for db, program in programs.items() for number in range(1, 1 + count)]
 
@@ -134,8 +155,9 @@ class Suite:
                 self.counts[what] += answer[what]
             self.ran[worker.db].update(answer["ran"])
             self.skips[worker.db].update(answer["skips"])
-            print(f"\n== {key} ({worker.label}, {time.monotonic() - began:.1f} s)\n"
-                  f"{answer['text']}", flush=True)
+            seconds = time.monotonic() - began
+            self.times.append((seconds, answer["cpu_s"], key, worker.db))
+            print(f"\n== {key} ({worker.label}, {seconds:.1f} s)\n{answer['text']}", flush=True)
 
     def share(self, worker):
         """A thread per process: gives the next class to a worker that is idle."""
@@ -157,6 +179,21 @@ class Suite:
             for sentence in skips.check(self.tier, db, ran, self.skips[db], self.known):
                 self.counts["bad"] += 1
                 print(f"FAILED: {sentence}", flush=True)
+
+    def busy_percent(self):
+        """How busy the machine's cores were: near 100, more classes at a time would not help."""
+        busy, every = (now - before for now, before in zip(cpu_ticks(), self.ticks))
+        return 100 * busy / max(1, every)
+
+    def show_times(self):
+        """Where the time went, and which classes wait: CPU is that of the tests and of the programs
+        that they ran to the end, without the servers."""
+        print(f"\nThe slowest of {len(self.times)} classes, {sum(one[0] for one in self.times):.0f} s"
+              f" in all, with {self.busy_percent():.0f} % of the machine's CPU:"
+              f"\n{'seconds':>8} {'CPU':>6}")
+        for seconds, cpu_s, key, db in sorted(self.times, reverse=True)[:SHOWN_MAX]:
+            print(f"{seconds:8.1f} {cpu_s:6.1f}  {key} ({db})")
+        print(flush=True)
 
     @staticmethod
     def all(workers, work):
@@ -186,6 +223,7 @@ def main():
     suite = Suite(tier, programs, [word for word in rest if "=" not in word])
     try:
         suite.run()
+        suite.show_times()
         suite.check_skips()
     except KeyboardInterrupt:
         suite.interrupt()

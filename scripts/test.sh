@@ -31,15 +31,15 @@ Builds and runs the tests; without a tier unit, flow and e2e.
          e2e classes on a machine that is busy otherwise. Seeds and the quarter follow from the commit.
 
 NAME narrows: to C test programs whose name matches it, to e2e and chaos tests whose name contains it,
-and to jobs of long whose name contains it. --part K/N runs every Nth job of long from the Kth; CI
-runs one part of eight, by the commit's hash.
+and to jobs of long whose name contains it. --part K/N runs the Kth of N parts of long, which take
+about as long; CI runs one part of eight, by the commit's hash.
 --preset asan or tsan runs unit and flow under sanitizers (no e2e, no chaos).
 --program FILE runs e2e alone, on MariaDB, with this program and without a build: as
 `./dev test --program build/release/tallybox FirstHour`. Tests that use build/dev's other programs
 do not work with it.
 TALLYBOX_DB=mariadb or mysql runs e2e and chaos with that server only. e2e runs both side by side,
-and TALLYBOX_TEST_WORKERS (2) classes of tests at a time on each, with servers of their own (about
-1 GB of memory).
+and TALLYBOX_TEST_WORKERS (3) classes of tests at a time on each, with servers of their own (about
+0.6 GB of memory). At its end it names the classes that took longest.
 
 A real part that cannot be had is skipped, loudly; with CI=true it is a failure. A test may be skipped
 only if tests/skips.txt lists it with its reason; a difference is a failure. The last line is
@@ -166,7 +166,9 @@ test_c() {
     command+=(
         ctest --test-dir "build/$TEST_PRESET" -L "^($labels)$" --output-on-failure
         --output-junit "$junit" --test-output-size-passed 1000000
-        --test-output-size-failed 1000000 --no-tests=ignore -j "$(nproc)"
+        --test-output-size-failed 1000000 --no-tests=ignore
+        # The longest tests wait for most of their time.
+        -j "$((2 * $(nproc)))"
     )
     [[ -z $TEST_NAME ]] || command+=(-R "$TEST_NAME")
     [[ -z $TEST_NAME && $* == 'unit flow' ]] || extent=part

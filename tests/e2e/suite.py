@@ -13,6 +13,7 @@ Everything that is started here is ended here, by its pid, also on SIGINT and SI
 
 import atexit
 import collections
+import contextlib
 import http.client
 import itertools
 import json
@@ -502,18 +503,27 @@ class Stack:
         self.roles.append(role.start())
         return role.wait_ready() if ready else role.wait_up()
 
-    def sql(self, statement, arguments=(), **options):
-        """All rows of one statement, on a connection of its own."""
+    @contextlib.contextmanager
+    def session(self, **options):
+        """Several statements on one connection: a function that runs one and returns all its rows."""
         options.setdefault("name", self.name)
         if "database" in options:
             options["name"] = options.pop("database")
         connection = connect(**options)
-        try:
+
+        def run_statement(statement, arguments=()):
             with connection.cursor() as cursor:
                 cursor.execute(statement, arguments or None)
                 return list(cursor.fetchall())
+        try:
+            yield run_statement
         finally:
             connection.close()
+
+    def sql(self, statement, arguments=(), **options):
+        """All rows of one statement, on a connection of its own."""
+        with self.session(**options) as run_statement:
+            return run_statement(statement, arguments)
 
     def sql_all(self, statements):
         """Several statements without an answer, on one connection and in no database."""

@@ -289,6 +289,8 @@ class Expiry(RemovalCase):
     """Contents that an application deleted by SQL: housekeep.vote_state_days. Every test uses
     contents of its own, and marks all that are old."""
 
+    seconds = 30
+
     def once(self, *arguments, **sets):
         done = self.stack.tallybox("housekeep", *(arguments or ("--once",)), "--json",
                                    sets={f"housekeep.{key}": value for key, value in sets.items()})

@@ -144,7 +144,7 @@ class Moves:
 class Eager(Moves, GroupCase):
     """Everything is given back in each rebalance."""
 
-    seconds = 30
+    seconds = 50
     settings = {"consumer.batch_rows_max": 10,
                 "kafka.consumer.partition.assignment.strategy": "range"}
 
@@ -152,7 +152,7 @@ class Eager(Moves, GroupCase):
 class Cooperative(Moves, GroupCase):
     """Only what moves is given back."""
 
-    seconds = 30
+    seconds = 60
     settings = {"consumer.batch_rows_max": 10,
                 "kafka.consumer.partition.assignment.strategy": "cooperative-sticky"}
 
@@ -160,7 +160,7 @@ class Cooperative(Moves, GroupCase):
 class BrokerAssigned(Moves, GroupCase):
     """Groups of KIP-848: the broker shares out, and knows the session's time-out."""
 
-    seconds = 30
+    seconds = 65
     settings = {"consumer.batch_rows_max": 10, "kafka.consumer.group.protocol": "consumer",
                 "kafka.consumer.session.timeout.ms": None,
                 "kafka.consumer.heartbeat.interval.ms": None}

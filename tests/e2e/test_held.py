@@ -46,6 +46,8 @@ class HeldCase(test_housekeep.HousekeepCase):
 class Held(HeldCase):
     """Without the retry queue at work."""
 
+    seconds = 30
+
     def test_what_is_held_gets_one_task_for_each_key_whatever_stands_in_the_way(self):
         later = self.months.first(2)
         # A right that is missing on the writers' side delays tasks, and no vote.

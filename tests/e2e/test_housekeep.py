@@ -190,6 +190,8 @@ class Ahead(HousekeepCase):
 class Behind(HousekeepCase):
     """Months that are dropped, and what stays of them."""
 
+    seconds = 45
+
     def test_dropped_months_leave_totals_sequences_and_fingerprints(self):
         self.way()
         self.stack.sql("INSERT INTO remark (id) VALUES (1), (2), (3), (77)")

@@ -236,6 +236,7 @@ class Slow(Abuse):
 class HalfOpen(Abuse):
     """Clients that are there by half."""
 
+    seconds = 35
     PIECES = (b"", b"P", b"POST /v1/votes HTTP/1.1\r\n", b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\n",
               b"POST /v1/votes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
               b"Content-Length: 500\r\n\r\n{",

@@ -107,6 +107,8 @@ class Agreement(Lanes):
 class Change(Lanes):
     """With nothing else going on."""
 
+    seconds = 55
+
     def test_the_table_is_made_and_the_number_stored(self):
         self.stack.sql("DROP TABLE outbox_1")
         self.assertIn("outbox_1 created", self.lanes("set", 2).stdout)

@@ -469,6 +469,7 @@ class Report(Programs):
 class OwnHandler(Programs):
     """docs/clients/c/notes.c: a program of its own with all of tallybox and one more handler."""
 
+    seconds = 40
     programs = ("notes",)
     settings = {"api.tasks": "on", "retry.poll_ms": 50}
 

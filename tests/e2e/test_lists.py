@@ -673,6 +673,7 @@ class Away(suite.Case):
 class WithoutSink(suite.Case):
     """Votes do not depend on the sink, where the remarks are."""
 
+    seconds = 35
     roles = ("relay",)
 
     def test_votes_are_taken_while_the_tables_of_the_sink_are_missing(self):

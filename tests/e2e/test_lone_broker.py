@@ -16,6 +16,8 @@ import lone_broker  # noqa: E402
 class LoneBroker(suite.Case):
     """The only way to Kafka leads to a broker that is going away."""
 
+    seconds = 30
+
     def comes_again(self, name):
         port = suite.free_port()
         broker = lone_broker.LoneBroker(port)

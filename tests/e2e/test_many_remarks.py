@@ -165,7 +165,7 @@ class ManyRemarks(suite.Case):
 class SomeRemarks(ManyRemarks):
     """The same with small caches, at every run."""
 
-    seconds = 15
+    seconds = 40
     remarks, items = 50000, 100
     cache_mib, lists_mib = 4, 0.125
     churn = 3

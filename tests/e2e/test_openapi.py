@@ -38,7 +38,7 @@ class OpenApi(suite.Case):
     """The document and the server say the same."""
 
     needs = "schemathesis"
-    seconds = 60
+    seconds = 100
 
     @classmethod
     def setUpClass(cls):

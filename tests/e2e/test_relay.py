@@ -31,6 +31,7 @@ PATIENT = {"relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
 class Published(suite.Case):
     """One relay, rows by plain INSERT."""
 
+    seconds = 40
     settings = PATIENT
     roles = ("relay",)
 

@@ -29,6 +29,7 @@ def event(kind, key, number, poison=False, **more):
 
 
 class Lane(suite.Case):
+    seconds = 40
     settings = {"relay.row_bytes_max": ROW_BYTES_MAX, "relay.topic_partitions": 2,
                 "relay.lease_ms": 2000, "relay.send_timeout_ms": 1500, "relay.full_scan_ms": 2000,
                 "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.rescue_ms": 500}

@@ -66,6 +66,8 @@ class GroupCase(suite.Case):
 class Running(GroupCase):
     """Tasks of a plain INSERT, which the API cannot refuse."""
 
+    seconds = 30
+
     def test_tasks_of_an_unknown_or_disabled_group_wait_and_it_is_said(self):
         retry = self.start_retry()
         self.exec_task("a", ordering_key="k")

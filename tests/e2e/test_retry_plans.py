@@ -35,6 +35,8 @@ class Listener(mysql_edge.Edge):
 class RetryPlans(retry_store.Case):
     """One table with many tasks for all tests."""
 
+    seconds = 40
+
     def setUp(self):
         super().setUp()
         server = suite.database()

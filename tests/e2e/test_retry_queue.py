@@ -217,6 +217,8 @@ class Shared(RetryCase):
 class Handlers(RetryCase):
     """Processes that run different handlers: each holds shards of those alone."""
 
+    seconds = 45
+
     def setUp(self):
         super().setUp()
         self.scene("work", wait="fixed 200ms", attempts=0)

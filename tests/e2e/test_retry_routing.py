@@ -235,6 +235,8 @@ class Routing(RoutingCase):
 class Changing(RoutingCase):
     """Clients and processes come and go."""
 
+    seconds = 30
+
     def test_no_task_is_lost_while_clients_and_processes_come_and_go(self):
         self.serve(0)
         self.serve(1)

@@ -312,7 +312,7 @@ class HoldingProxy:
 class Readiness(suite.Case):
     """A role says what it waits for, and recovers by itself."""
 
-    seconds = 40
+    seconds = 100
 
     def tearDown(self):
         suite.database().restart()

@@ -19,6 +19,8 @@ WRONG = "not-its-Password3"
 class Sasl(unittest.TestCase):
     """One broker, two users with no more rights than they need."""
 
+    seconds = 30
+
     @classmethod
     def setUpClass(cls):
         cls.broker = secure_kafka.SecureKafka(suite.run().folder / "secure")

@@ -21,7 +21,7 @@ QUICK = {"rollup.batch_rows_max": 1000}
 class RollupSingleton(suite.Case):
     """A window that takes a while, because every content is a transaction of its own."""
 
-    seconds = 30
+    seconds = 50
 
     # A day, so that no other window comes while a test runs.
     settings = {"rollup.interval_ms": 86400000, "rollup.batch_rows_max": 1}

@@ -144,7 +144,7 @@ class Silence(EdgeCase):
     """While something is away each role says so once, is not ready, and shows what waits growing
     older; when it is back, each says so once."""
 
-    seconds = 40
+    seconds = 60
     roles = ("serve", "relay", "consume", "rollup")
     # A lease or a session that a busy machine loses would be trouble of its own.
     settings = {"rollup.interval_ms": 1000, "admin.stale_ms": 3000, "relay.lease_ms": 15000,
