@@ -10,7 +10,7 @@ base_make() {
         return 1
     }
     step "making the base image of Debian 12 by debootstrap, about a minute (once)"
-    quietly debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" || {
+    quietly unshare --mount debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" || {
         say "debootstrap cannot install Debian 12 from $mirror: is the network up?"
         return 1
     }

@@ -19,7 +19,8 @@ container_make() {
     }
     step "fetching a Debian 12 with systemd, about 100 MB (once)"
     names=$(IFS=, && echo "${CONTAINER_PACKAGES[*]}")
-    quietly debootstrap --variant=minbase --include="$names" bookworm "$out/root" "$mirror" || {
+    # In a namespace of its own: on a busy machine it may leave /proc mounted there.
+    quietly unshare --mount debootstrap --variant=minbase --include="$names" bookworm "$out/root" "$mirror" || {
         say "debootstrap cannot make the root of a Debian 12: is the network up?"
         return 1
     }
