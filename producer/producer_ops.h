@@ -64,6 +64,8 @@ struct vote_item {
     int64_t votes;      /* exact total of the content right after this vote */
 
     bool deleted; /* the content is deleted: the outcome will be VOTE_DELETED. For the engine. */
+    bool needs_count; /* its row of vote_count has to be locked, and made if need be. For the
+                         engine. */
 
     /* Not 0: the transaction of this number should have committed the answer above, and its outcome
      * is unknown. Only for the engine. */

@@ -105,8 +105,9 @@ static void collect_rows(struct vote_engine *engine, struct vote_item **items, s
     size_t kept = 0;
 
     for (size_t i = 0; i < count; i++) {
-        engine->counts[i] = (struct vote_count_row){.content_id = items[i]->content_id,
-                                                    .wanted = items[i]->voting == 1};
+        engine->counts[i] =
+            (struct vote_count_row){.content_id = items[i]->content_id,
+                                    .wanted = items[i]->voting == 1 || items[i]->needs_count};
         engine->states[i] = (struct vote_state_row){.voter_id = items[i]->voter_id,
                                                     .content_id = items[i]->content_id};
     }
@@ -209,6 +210,23 @@ static bool mark_deleted_items(struct vote_engine *engine, struct vote_item **it
             fits = false;
     }
     return fits;
+}
+
+/* Invariant P2. A vote that is taken back needs no row of vote_count if there is none: no voter has
+ * voted. False: another writer has made the row and a vote since it was not found. */
+static bool has_locked_votes(struct vote_engine *engine, struct vote_item **items, size_t count)
+{
+    bool locked = true;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct vote_state_row *state = find_state(engine, items[i]);
+
+        if (state->deleted || !state->found || find_count(engine, items[i])->found)
+            continue;
+        items[i]->needs_count = true;
+        locked = false;
+    }
+    return locked;
 }
 
 /* The number of an earlier transaction that was committed although the answer to its COMMIT was
@@ -386,9 +404,10 @@ static enum rc try_window(struct vote_engine *engine, const struct vote_batch *b
         store->rollback(store->ctx);
         return RC_OK;
     }
-    if (!mark_deleted_items(engine, items, batch->window)) {
+    if (!mark_deleted_items(engine, items, batch->window) ||
+        !has_locked_votes(engine, items, batch->window)) {
         store->rollback(store->ctx);
-        return RC_OK; /* the next step finds the deletion in time */
+        return RC_OK; /* the next step finds the deletion, or the row, in time */
     }
     rc = apply_items(engine, items, batch->window, now_ms, err);
     if (rc == RC_OK && engine->event_count == 0) {

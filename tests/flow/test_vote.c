@@ -171,6 +171,23 @@ static void taking_back_a_missing_vote_leaves_no_trace(void **state)
     assert_int_equal(fixture->fake.commits, 0);
 }
 
+/* Another writer makes the total, and a vote of the same voter, right after the engine has found no
+ * row to lock. */
+static void a_vote_of_another_writer_is_taken_back_under_its_lock(void **state)
+{
+    struct fixture *fixture = *state;
+
+    add(fixture, 1, 10, 1);
+    add(fixture, 2, 10, 1);
+    run(fixture, 0);
+    add(fixture, 1, 10, 0);
+    fixture->fake.missed_content = 10;
+    run(fixture, 0);
+    assert_int_equal(fixture->fake.missed_content, 0);
+    expect(fixture, 0, true, 1);
+    assert_int_equal(votes_db_total(&fixture->fake, 10), 1);
+}
+
 static void headers_go_with_their_own_events(void **state)
 {
     struct fixture *fixture = *state;
@@ -699,6 +716,7 @@ int main(void)
         TEST(one_pair_many_times_in_a_batch_has_an_event_per_change),
         TEST(a_repeat_writes_nothing_and_names_the_first_event),
         TEST(taking_back_a_missing_vote_leaves_no_trace),
+        TEST(a_vote_of_another_writer_is_taken_back_under_its_lock),
         TEST(headers_go_with_their_own_events),
         TEST(events_spread_over_the_lanes_by_their_key),
         TEST(every_call_may_fail_once),

@@ -60,6 +60,7 @@ struct votes_db {
     bool collides;          /* a failing call reports a conflict */
     unsigned commits;       /* that happened */
     enum votes_commit next; /* commit; falls back to VOTES_COMMIT_WORKS */
+    int64_t missed_content; /* its total is not there yet when it is locked next; 0: none */
     int64_t refused_voter;  /* writing a state of this voter is RC_REJECT; 0: none */
     /* Writes of other clients meanwhile; may be NULL. */
     void (*before_begin)(struct votes_db *db);
