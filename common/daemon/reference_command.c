@@ -90,7 +90,10 @@ static const struct event events[] = {
      "grant DescribeConfigs on the topics"},
     /* Leases. */
     {"lease_taken", "info (shards: debug)", "This instance holds the lane or shard now.", ""},
-    {"lease_lost", "info or warn", "Another instance holds the lane, shard or job now.", ""},
+    {"lease_lost", "info or warn",
+     "Another instance holds the lane, shard or job now, or the roll-up lost its connection and "
+     "begins its window again.",
+     ""},
     {"lease_released", "info (shards: debug)", "The lane or shard was handed over.", ""},
     {"lease_shortened", "warn", "A lease ended implausibly late and was cut to its length.",
      "see why the database clock was set back"},

@@ -188,8 +188,8 @@ static enum rc read_page(struct rollup *rollup)
     return RC_OK;
 }
 
-/* Another process took over, because this one was silent for longer than the lease. The window
- * belongs to that process. */
+/* Another process took over, because this one was silent for longer than the lease, or the
+ * connection was lost. The window begins again with what the database has of it. */
 static void abandon_window(struct rollup *rollup)
 {
     log_event(LOG_WARN, "lease_lost", "job=rollup epoch=%" PRId64, rollup->lease.epoch);

@@ -72,7 +72,9 @@ struct rollup_store {
     enum rc (*read_state)(void *ctx, struct rollup_state *state, struct err *err);
 
     /* Takes the lease if the epoch is still lease->epoch - 1 and the lease is free, expired or
-     * already owned by lease->owner. After RC_RETRY it may be taken; read_state() tells. */
+     * already owned by lease->owner. After RC_RETRY it may be taken; read_state() tells. The lease
+     * ends with the connection: a new one may reach a replica that has the lease but lacks writes
+     * of the window. */
     enum rc (*take)(void *ctx, const struct singleton_lease *lease, bool *taken, struct err *err);
 
     /* Reads at most max totals after `after` that were changed at until_ms or earlier, in order and
@@ -88,13 +90,14 @@ struct rollup_store {
     /* In one transaction: checks that the lease is held, updates remarks whose votes_seq is lower,
      * marks those that are `due` as seen, stores the progress and renews the lease. A remark that
      * no earlier write of this window has updated keeps its old votes as votes_before. *changed:
-     * remarks written. *held false: another process took the lease, and nothing was written. */
+     * remarks written. *held false: another process took the lease, or this is not the connection
+     * that took it, and nothing was written. */
     enum rc (*write)(void *ctx, const struct singleton_lease *lease,
                      const struct rollup_progress *progress, const struct rollup_row *rows,
                      size_t count, uint64_t *changed, bool *held, struct err *err);
 
     /* Ends the window: stores the progress and the time, and gives the lease back. A second call
-     * with the same lease has no further effect. */
+     * with the same lease has no further effect. *held as in write(). */
     enum rc (*finish)(void *ctx, const struct singleton_lease *lease,
                       const struct rollup_progress *progress, bool *held, struct err *err);
 

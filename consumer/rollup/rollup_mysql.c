@@ -19,6 +19,7 @@ struct rollup_mysql {
     struct db *db;
     struct buf sql; /* scratch memory for one statement */
     struct singleton_mysql singleton;
+    uint64_t lease_session; /* in which the lease was taken */
     struct rollup_store store;
 };
 
@@ -91,8 +92,17 @@ static enum rc store_take(void *ctx, const struct singleton_lease *lease, bool *
                           struct err *err)
 {
     struct rollup_mysql *mysql = ctx;
+    enum rc rc = singleton_mysql_take(&mysql->singleton, lease, taken, err);
 
-    return singleton_mysql_take(&mysql->singleton, lease, taken, err);
+    if (rc == RC_OK && *taken)
+        mysql->lease_session = db_session(mysql->db);
+    return rc;
+}
+
+/* In a transaction, which cannot move to another session. */
+static bool is_session_of_lease(const struct rollup_mysql *mysql)
+{
+    return db_session(mysql->db) == mysql->lease_session;
 }
 
 struct row_page {
@@ -248,6 +258,7 @@ static enum rc write_in_transaction(struct rollup_mysql *mysql, const struct sin
 {
     enum rc rc = singleton_mysql_check(&mysql->singleton, lease, held, err);
 
+    *held = *held && is_session_of_lease(mysql);
     if (rc != RC_OK || !*held)
         return rc;
     if (count > 0)
@@ -284,6 +295,7 @@ static enum rc finish_in_transaction(struct rollup_mysql *mysql,
     struct buf *sql = &mysql->sql;
     enum rc rc = singleton_mysql_check_end(&mysql->singleton, lease, held, err);
 
+    *held = *held && is_session_of_lease(mysql);
     if (rc != RC_OK || !*held)
         return rc;
     buf_reset(sql);

@@ -57,6 +57,11 @@ static enum rc fake_look(void *ctx, struct rollup_state *state, struct err *err)
     return get_answer(fake, err);
 }
 
+static uint64_t count_connects(const struct fake_rollup *fake)
+{
+    return fake->connects ? fake->connects(fake->hooks.ctx) : 0;
+}
+
 static enum rc fake_take(void *ctx, const struct singleton_lease *lease, bool *taken,
                          struct err *err)
 {
@@ -74,6 +79,7 @@ static enum rc fake_take(void *ctx, const struct singleton_lease *lease, bool *t
         snprintf(state->owner, sizeof(state->owner), "%s", lease->owner);
         state->epoch = lease->epoch;
         state->lease_until_ms = read_clock(fake) + lease->lease_ms;
+        fake->lease_connects = count_connects(fake);
         if (fake->on_take)
             fake->on_take(fake->hooks.ctx, lease);
     }
@@ -199,7 +205,7 @@ static enum rc fake_write(void *ctx, const struct singleton_lease *lease,
     *held = false;
     if (rc != RC_OK)
         return rc;
-    *held = is_held(fake, lease);
+    *held = is_held(fake, lease) && fake->lease_connects == count_connects(fake);
     if (*held && fake->on_write) {
         rc = fake->on_write(fake->hooks.ctx, rows, count, err);
         if (rc != RC_OK && fake->unlock)
@@ -230,8 +236,9 @@ static enum rc fake_finish(void *ctx, const struct singleton_lease *lease,
     if (rc != RC_OK)
         return rc;
     /* The COMMIT of an earlier try, whose answer was lost, may have worked. */
-    *held = is_held(fake, lease) || (state->epoch == lease->epoch && state->owner[0] == '\0');
-    if (is_held(fake, lease) && state->epoch == lease->epoch) {
+    *held = (is_held(fake, lease) || (state->epoch == lease->epoch && state->owner[0] == '\0')) &&
+            fake->lease_connects == count_connects(fake);
+    if (*held && is_held(fake, lease) && state->epoch == lease->epoch) {
         state->owner[0] = '\0';
         state->lease_until_ms = state->finished_ms = read_clock(fake);
         state->rolled_until_ms = progress->rolled_until_ms;

@@ -36,7 +36,8 @@ struct fake_rollup {
     struct fake_remark *remarks; /* by content id, 1..content_id_max */
     int64_t content_id_max;
     void (*read_total)(void *ctx, int64_t content_id, struct fake_total *total);
-    bool unfenced; /* the fault: the epoch of a write is not compared */
+    bool unfenced;           /* the fault: the epoch of a write is not compared */
+    uint64_t lease_connects; /* not the user's: connects() when the lease was taken */
 
     /* Each of these may be NULL. */
 
@@ -48,6 +49,8 @@ struct fake_rollup {
     enum rc (*begin)(void *ctx, struct err *err);
     enum rc (*commit)(void *ctx, struct err *err);
     void (*unlock)(void *ctx);
+    /* Changes with every new connection. */
+    uint64_t (*connects)(void *ctx);
     void (*on_take)(void *ctx, const struct singleton_lease *lease);
     /* The lease is held, and the rows are about to be written. All but RC_OK refuses them. */
     enum rc (*on_write)(void *ctx, const struct rollup_row *rows, size_t count, struct err *err);

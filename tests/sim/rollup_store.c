@@ -149,6 +149,13 @@ static void check_remark(void *ctx, const struct fake_remark *remark, const stru
              row->seq);
 }
 
+static uint64_t count_connects(void *ctx)
+{
+    const struct rollup_adapter *adapter = ctx;
+
+    return adapter->link.connects;
+}
+
 void rollup_adapter_init(struct rollup_adapter *adapter, struct proc *proc)
 {
     struct sink_tables *tables = proc->sim->sink;
@@ -166,6 +173,7 @@ void rollup_adapter_init(struct rollup_adapter *adapter, struct proc *proc)
         .begin = begin_locked,
         .commit = reach_commit,
         .unlock = free_row,
+        .connects = count_connects,
         .on_take = tell_take,
         .on_remark = check_remark,
     };

@@ -60,6 +60,13 @@ static enum rc count_write(void *ctx, const struct rollup_row *rows, size_t coun
     return RC_OK;
 }
 
+static uint64_t count_connects(void *ctx)
+{
+    const struct rollup_fixture *fixture = ctx;
+
+    return fixture->connects;
+}
+
 static enum rc count_read(void *ctx, const struct rollup_place *after, int64_t until_ms,
                           struct rollup_row *rows, size_t max, size_t *count, struct err *err)
 {
@@ -82,6 +89,7 @@ void rollup_fixture_init(struct rollup_fixture *fixture)
                 .remarks = fixture->remarks,
                 .content_id_max = CONTENTS,
                 .read_total = read_total,
+                .connects = count_connects,
                 .on_write = count_write,
             },
     };

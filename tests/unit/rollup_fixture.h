@@ -30,6 +30,7 @@ struct rollup_fixture {
     struct content contents[CONTENTS + 1];
     struct fake_remark remarks[CONTENTS + 1];
     struct fake_rollup fake;
+    uint64_t connects;
     int64_t calls;
     int64_t fail_call;  /* this call fails; 0 = none */
     enum rc fail_rc;    /* with this */

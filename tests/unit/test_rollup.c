@@ -255,6 +255,31 @@ static void every_call_may_fail_once(void **state)
     }
 }
 
+/* The replica has the lease and lacks all writes of the window, and the connection to it is made
+ * without an error. */
+static void a_replica_that_is_behind_gets_the_whole_window(void **state)
+{
+    (void)state;
+    for (int steps = 1; steps <= 8; steps++) {
+        struct rollup_fixture fixture;
+        struct rollup_fixture replica;
+        struct rollup rollup;
+
+        rollup_fixture_init(&fixture);
+        engine_start(&rollup, &fixture, "a", false);
+        assert_int_equal(rollup_step(&rollup, 0), 0);
+        replica = fixture;
+        for (int i = 1; i < steps; i++)
+            rollup_step(&rollup, 0);
+        memcpy(fixture.remarks, replica.remarks, sizeof(fixture.remarks));
+        fixture.state = replica.state;
+        fixture.connects++;
+        run_window(&rollup);
+        assert_rolled_up(&fixture);
+        rollup_done(&rollup);
+    }
+}
+
 static void a_failure_delays_the_next_step(void **state)
 {
     struct rollup_fixture fixture;
@@ -349,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_remark_inserted_after_its_votes_were_rolled_up_is_caught_up),
         cmocka_unit_test(every_call_may_fail_once_while_late_remarks_are_caught_up),
         cmocka_unit_test(every_call_may_fail_once),
+        cmocka_unit_test(a_replica_that_is_behind_gets_the_whole_window),
         cmocka_unit_test(a_failure_delays_the_next_step),
         cmocka_unit_test(a_refused_remark_is_left_out_alone),
         cmocka_unit_test(a_fatal_error_stops_the_process),
