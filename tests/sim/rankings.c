@@ -267,7 +267,12 @@ static enum rc store_read_state(void *ctx, struct recommended_state *state, stru
     if (rc != RC_OK)
         return rc;
     read_state(sim, &ranking->watcher_link, state);
-    return link_answer(&ranking->watcher_link, err);
+    rc = link_answer(&ranking->watcher_link, err);
+    if (rc == RC_OK) {
+        ranking->watched = true;
+        ranking->watched_state = *state;
+    }
+    return rc;
 }
 
 static int64_t find_newest(const struct sim *sim, int64_t item)
@@ -425,6 +430,10 @@ static void end_build(struct ranking_process *ranking, int64_t number, enum rc r
     /* The list has all that was announced before it was read. */
     if (ranking->building_changed_ms > seen->now_ms - 1)
         entry->told = true;
+    /* Which of the two was read later is not known to the process: new weights may have been taken
+     * back. The list is built again until both are the same. */
+    if (ranking->watched && !recommended_state_equal(&ranking->watched_state, seen))
+        entry->told = true;
     entry->window = seen->finished;
     entry->weights_count = ranking->building_weights;
 }
@@ -451,6 +460,7 @@ static enum rc store_build(void *ctx, int64_t item_id, const struct recommended_
 
     check_build(ranking, item_id);
     ranking->building = item_id;
+    ranking->watched = false;
     rc = link_call(&ranking->builder_link, err);
     pause_query(ranking);
     if (rc == RC_OK) {

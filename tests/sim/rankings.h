@@ -62,7 +62,8 @@ struct ranking_entry {
     int failures; /* of builds since the last one that succeeded */
     int64_t failed_ms;
     /* Since the last build began: of a change while it was built, of a write that could not be
-     * announced, or of a later roll-up that wrote a remark, which may be removed since. */
+     * announced, of a later roll-up that wrote a remark, which may be removed since, or of a state
+     * that the watcher has read while it was built, and that differs from that of the build. */
     bool told;
     size_t version; /* that its readers have seen */
     int64_t step;   /* of the builder, of the last build */
@@ -96,6 +97,8 @@ struct ranking_process {
     bool built;                  /* the last one: a list is kept */
     int64_t building_weights;    /* weights_count when the build was read */
     int64_t building_changed_ms; /* the last announcement of the item read meanwhile; 0: none */
+    bool watched;                /* the watcher has read the state meanwhile, */
+    struct recommended_state watched_state; /* which was this one */
     struct ranking_entry entries[RANKING_ITEMS + 1];
     struct recommended_list *held[RANKING_HELD_MAX]; /* by readers */
 };
