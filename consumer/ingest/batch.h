@@ -115,6 +115,7 @@ struct job {
     /* apply: the claimed row; claim: topic_id, and afterwards the claimed row */
     struct progress_row progress;
     struct batch batch; /* apply only */
+    size_t small_rows;  /* records of a batch that is not full; otherwise 0 */
     enum job_end end;
     bool clear; /* of JOB_DONE: see struct apply_result */
     struct err err;

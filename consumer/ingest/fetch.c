@@ -175,6 +175,7 @@ static void take_back_jobs(struct fetch *fetch, int64_t now_ms)
             if (job->kind == JOB_CLAIM) {
                 take_back_claim(fetch, part, job, now_ms);
             } else {
+                fetch->small_rows[i] -= job->small_rows;
                 take_back_batch(fetch, part, job, now_ms);
                 release_job(fetch, job);
             }
@@ -466,31 +467,85 @@ static enum rc read_records(struct fetch *fetch, struct part *part, bool *more, 
     return taken != RC_OK ? taken : rc;
 }
 
-/* Sends the filled batch if the batch is full or the applier has none of this partition. */
-static int64_t send_batch(struct fetch *fetch, struct part *part, int64_t now_ms)
+/* Gives the filled batch to the applier, which the caller wakes. Returns false if the ring is
+ * full. */
+static bool give_batch(struct fetch *fetch, struct part *part)
 {
-    const struct fetch_link *link = &fetch->config.links[part->link];
     struct job *job = part->filling;
-    bool full;
 
-    if (!batch_moves(&job->batch)) {
-        drop_filling(fetch, part);
-        return IDLE_WAIT_MS;
-    }
-    full = batch_room(&job->batch) == 0;
-    if (part->sent == PART_SENT_MAX || (part->sent > 0 && !full))
-        return IDLE_WAIT_MS;
-    if (!full && now_ms < part->filling_ms + fetch->config.batch_wait_ms)
-        return part->filling_ms + fetch->config.batch_wait_ms - now_ms;
     job->holding = &part->holding;
     job->generation = atomic_load(&part->holding.generation);
     job->progress = part->row;
-    if (!ring_give(link->given, job))
-        return FULL_WAIT_MS;
+    job->small_rows = batch_room(&job->batch) > 0 ? batch_count(&job->batch) : 0;
+    if (!ring_give(fetch->config.links[part->link].given, job))
+        return false;
+    fetch->small_rows[part->link] += job->small_rows;
     part_sent(part, job->batch.oldest_ms);
     part->filling = NULL;
+    return true;
+}
+
+static int64_t send_full_batch(struct fetch *fetch, struct part *part)
+{
+    const struct fetch_link *link = &fetch->config.links[part->link];
+
+    if (!batch_moves(&part->filling->batch)) {
+        drop_filling(fetch, part);
+        return IDLE_WAIT_MS;
+    }
+    if (batch_room(&part->filling->batch) > 0 || part->sent == PART_SENT_MAX)
+        return IDLE_WAIT_MS;
+    if (!give_batch(fetch, part))
+        return FULL_WAIT_MS;
     link->wake(link->wake_ctx);
     return 0;
+}
+
+/* Whether it has a batch that is not full and may be sent: the applier has none of it. */
+static bool has_small_batch(const struct part *part, size_t link)
+{
+    return part->link == link && part->state == PART_RUNNING && part->filling && part->sent == 0 &&
+           batch_moves(&part->filling->batch) && batch_room(&part->filling->batch) > 0;
+}
+
+/* Sends the batches that are not full and whose wait is over, and those of the other partitions
+ * with them. The applier is woken when all are there: woken by the first one, it would commit that
+ * alone, and the others in another transaction. While it has small batches, further ones that fit
+ * into one transaction with them wait for their end, or half of the partitions would always wait
+ * for a transaction of the other half. Larger ones would not share a transaction anyway. */
+static int64_t send_small_batches(struct fetch *fetch, size_t index, int64_t now_ms)
+{
+    const struct fetch_link *link = &fetch->config.links[index];
+    size_t pending = fetch->small_rows[index];
+    size_t rows = 0;
+    bool gave = false;
+    int64_t due_ms = INT64_MAX;
+
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        const struct part *part = fetch->parts[i];
+
+        if (!has_small_batch(part, index))
+            continue;
+        rows += batch_count(&part->filling->batch);
+        if (part->filling_ms + fetch->config.batch_wait_ms < due_ms)
+            due_ms = part->filling_ms + fetch->config.batch_wait_ms;
+    }
+    if (due_ms == INT64_MAX || (pending > 0 && pending + rows <= fetch->config.batch_rows_max))
+        return IDLE_WAIT_MS;
+    if (now_ms < due_ms)
+        return due_ms - now_ms;
+    for (size_t i = 0; i < fetch->part_count; i++) {
+        struct part *part = fetch->parts[(fetch->first_part + i) % fetch->part_count];
+
+        if (!has_small_batch(part, index))
+            continue;
+        if (!give_batch(fetch, part))
+            break;
+        gave = true;
+    }
+    if (gave)
+        link->wake(link->wake_ctx);
+    return gave ? 0 : FULL_WAIT_MS;
 }
 
 static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
@@ -516,7 +571,7 @@ static int64_t step_run(struct fetch *fetch, struct part *part, int64_t now_ms)
         fail_step(fetch, &err);
         return 0;
     }
-    wait_ms = send_batch(fetch, part, now_ms);
+    wait_ms = send_full_batch(fetch, part);
     return more ? 0 : wait_ms;
 }
 
@@ -536,8 +591,8 @@ static int64_t step_part(struct fetch *fetch, struct part *part, int64_t now_ms)
     return IDLE_WAIT_MS;
 }
 
-/* Steps each partition. The first one that got no batch is the first next time, so that no
- * partition starves if there are more partitions than batches. */
+/* Steps each partition, then sends the small batches of all. The first one that got no batch is the
+ * first next time, so that no partition starves if there are more partitions than batches. */
 static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
 {
     int64_t wait_ms = IDLE_WAIT_MS;
@@ -559,6 +614,12 @@ static int64_t step_parts(struct fetch *fetch, int64_t now_ms)
     }
     if (!starved)
         fetch->first_part = first + 1;
+    for (size_t i = 0; i < fetch->config.link_count && !fetch->failed; i++) {
+        int64_t link_wait_ms = send_small_batches(fetch, i, now_ms);
+
+        if (link_wait_ms < wait_ms)
+            wait_ms = link_wait_ms;
+    }
     return wait_ms;
 }
 
@@ -689,7 +750,8 @@ enum rc fetch_init(struct fetch *fetch, const struct fetch_config *config, struc
     fetch->records = calloc(READ_MAX, sizeof(*fetch->records));
     fetch->jobs = calloc(config->batches_max, sizeof(struct job *));
     fetch->reconnects = calloc(config->link_count, sizeof(*fetch->reconnects));
-    if (fetch->records && fetch->jobs && fetch->reconnects)
+    fetch->small_rows = calloc(config->link_count, sizeof(*fetch->small_rows));
+    if (fetch->records && fetch->jobs && fetch->reconnects && fetch->small_rows)
         return RC_OK;
     fetch_done(fetch);
     return err_fail(err, RC_FATAL, 0, "no memory to fetch records");
@@ -707,6 +769,7 @@ void fetch_done(struct fetch *fetch)
     free(fetch->parts);
     free(fetch->records);
     free(fetch->reconnects);
+    free(fetch->small_rows);
     condition_done(&fetch->broker);
     condition_done(&fetch->partitions);
     condition_done(&fetch->group);

@@ -4,6 +4,9 @@
  * read, when a batch is ready, and when a partition stops until an operator acts. fetch_step() is
  * the loop of one thread (common/loop.h); it never waits for the database.
  *
+ * Small batches of several partitions are given to an applier together, so that they share a
+ * transaction (applier.h).
+ *
  * Invariant: the records of one claim of a partition reach its applier in consecutive batches
  * without gaps, each beginning where the one before ended. */
 #ifndef CONSUMER_INGEST_FETCH_H
@@ -129,6 +132,7 @@ struct fetch {
     size_t part_count;
     size_t part_size;
     unsigned *reconnects; /* of each link, the last value */
+    size_t *small_rows;   /* of each link, in pending batches that are not full */
     size_t first_part;    /* index of the partition that is read first */
     bool starved;         /* the last partition got no batch to fill */
     struct job **jobs;    /* every batch ever allocated */

@@ -145,6 +145,84 @@ static void full_batches_are_sent_at_once_and_others_wait_for_more(void **state)
     consume_fixture_kill(&fixture);
 }
 
+/* As an applier that wakes at once, before the next line of the fetching step. */
+static void step_applier(void *applier)
+{
+    (void)applier_step(applier, now_ms);
+}
+
+static void small_batches_of_several_partitions_share_a_transaction(void **state)
+{
+    int commits;
+
+    (void)state;
+    open_fixture();
+    own_all();
+    run(500);
+    commits = sink.commits;
+    for (int i = 0; i < FIXTURE_APPLIERS; i++) {
+        fixture.links[i].wake = step_applier;
+        fixture.links[i].wake_ctx = &fixture.appliers[i];
+    }
+    put_votes(0, 14);
+    run(300);
+    assert_all_applied(14);
+    assert_int_equal(sink.commits - commits, FIXTURE_APPLIERS);
+    consume_fixture_kill(&fixture);
+}
+
+/* Votes of contents whose partition has the first applier. */
+static void put_votes_of(int partition, int event, int count)
+{
+    assert_int_equal(partition % FIXTURE_APPLIERS, 0);
+    for (int i = 0; i < count; i++)
+        topic_put_vote(&topic, event + i, TOPIC_PARTITIONS + partition, 1);
+}
+
+/* The first applier has a batch with so many votes of partition 0 that it cannot commit. */
+static void hold_first_applier(int count)
+{
+    open_fixture();
+    own_all();
+    run(500);
+    sink.faults.away = true;
+    put_votes_of(0, 0, count);
+    run(300);
+    assert_null(ring_peek(&fixture.appliers[0].given));
+    assert_int_equal(fixture.appliers[0].job_count - fixture.appliers[0].job_at, 1);
+}
+
+static void small_batches_wait_for_the_end_of_others_and_then_share_a_transaction(void **state)
+{
+    int commits;
+
+    (void)state;
+    hold_first_applier(1);
+    put_votes_of(0, 1, 1);
+    put_votes_of(2, 2, 1);
+    run(300);
+    assert_null(ring_peek(&fixture.appliers[0].given));
+    commits = sink.commits;
+    sink.faults.away = false;
+    run(5000);
+    assert_all_applied(3);
+    assert_int_equal(sink.commits - commits, 2);
+    consume_fixture_kill(&fixture);
+}
+
+static void batches_that_fit_into_no_common_transaction_do_not_wait_for_each_other(void **state)
+{
+    (void)state;
+    hold_first_applier(6);
+    put_votes_of(2, 6, 6);
+    run(300);
+    assert_non_null(ring_peek(&fixture.appliers[0].given));
+    sink.faults.away = false;
+    run(5000);
+    assert_all_applied(12);
+    consume_fixture_kill(&fixture);
+}
+
 static void more_partitions_than_batches_are_served_in_turn(void **state)
 {
     const struct fixture_limits limits = {.rows_max = 10, .batches_max = 1, .wait_ms = 1};
@@ -747,6 +825,9 @@ int main(void)
         cmocka_unit_test(it_continues_at_the_offset_in_the_database),
         cmocka_unit_test(a_new_connection_finds_that_the_database_has_gone_back),
         cmocka_unit_test(full_batches_are_sent_at_once_and_others_wait_for_more),
+        cmocka_unit_test(small_batches_of_several_partitions_share_a_transaction),
+        cmocka_unit_test(small_batches_wait_for_the_end_of_others_and_then_share_a_transaction),
+        cmocka_unit_test(batches_that_fit_into_no_common_transaction_do_not_wait_for_each_other),
         cmocka_unit_test(more_partitions_than_batches_are_served_in_turn),
         cmocka_unit_test(while_the_database_is_unavailable_memory_is_bounded_and_nothing_is_lost),
         cmocka_unit_test(a_partition_revoked_while_its_claim_waits_is_not_claimed),
