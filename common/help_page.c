@@ -436,7 +436,8 @@ static void put_command_words(const struct command *command)
     run_help(command, NULL, "words");
     printf("\"\n");
     if (command->action) {
-        printf("        case ${COMP_WORDS[2]} in \"\" | -*) ;; *) line=\"\\\n");
+        /* The second word may still be written. */
+        printf("        case $COMP_CWORD:${COMP_WORDS[2]} in 2:* | *: | *:-*) ;; *) line=\"\\\n");
         run_help(command, command->action, "words");
         printf("\" ;; esac\n");
     }
