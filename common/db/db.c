@@ -40,6 +40,7 @@ struct db {
     void *on_origin_ctx;
     struct db_socket socket;
     bool in_transaction; /* Invariant: only while mysql is connected */
+    bool keeps_session;  /* see db_keep_session() */
     char place[128];
 };
 
@@ -109,6 +110,8 @@ enum rc db_connect(struct db *db, struct err *err)
 
     if (rc != RC_OK || db->mysql)
         return rc;
+    if (db->keeps_session)
+        return err_fail(err, RC_RETRY, 0, "%s: the connection was lost meanwhile", db->place);
     if (atomic_load(&cut))
         return err_fail(err, RC_RETRY, 0, "%s: the process stops and does not connect any more",
                         db->place);
@@ -489,6 +492,12 @@ bool db_in_transaction(const struct db *db)
         return db->in_transaction;
     return (db->mysql->server_status & SERVER_STATUS_IN_TRANS) != 0 ||
            (db->mysql->server_status & SERVER_STATUS_AUTOCOMMIT) == 0;
+}
+
+void db_keep_session(struct db *db, bool keep)
+{
+    assert(!keep || db->mysql);
+    db->keeps_session = keep;
 }
 
 uint64_t db_session(const struct db *db)

@@ -63,6 +63,10 @@ void db_on_connect(struct db *db, db_on_origin on_origin, void *ctx);
 /* Closes the connection; the next call connects again. Must be called outside a transaction. */
 void db_disconnect(struct db *db);
 
+/* While set, a lost connection is RC_RETRY for all calls, and none connects again. The db is
+ * connected when it is set. */
+void db_keep_session(struct db *db, bool keep);
+
 /* A number above 0 that changes with every new connection. After a change the temporary state of
  * the session is lost. */
 uint64_t db_session(const struct db *db);

@@ -20,6 +20,7 @@ enum db_code {
     DB_ACCESS_DENIED_NO_PASSWORD = 1698, /* at the login: the account is not for passwords */
     DB_NO_PRIVILEGE = 1142,              /* to a table */
     DB_NO_SUCH_TABLE = 1146,
+    DB_NO_PARTITIONS = 1747, /* a statement names one of a table that has none */
     DB_NOWAIT = 3572,
     DB_CANNOT_CONVERT = 3854, /* MySQL: text that is none in its character set */
 };
