@@ -2,6 +2,7 @@
 """The parser of the binary log on files of the real servers: every row of a table of all types is read
 as the server itself reads it from the table."""
 
+import collections
 import json
 import pathlib
 import random
@@ -310,6 +311,36 @@ class Types(suite.Case):
             self.assertEqual(done.stderr, "")
             self.assertEqual([line.split(",")[0] for line in done.stdout.splitlines()[:-1]],
                              [f'["{number_of_row}"' for number_of_row in range(256)])
+
+    def test_bytes_that_changed_by_chance_end_with_a_reason(self):
+        """Without checksums: single bits, bytes, and parts that are gone."""
+        self.cursor.execute("SELECT @@GLOBAL.binlog_checksum")
+        self.addCleanup(self.stack.sql, f"SET GLOBAL binlog_checksum = {self.cursor.fetchone()[0]}")
+        self.cursor.execute("SET GLOBAL binlog_checksum = NONE")
+        self.set_metadata("FULL")
+        if suite.DATABASE == "mysql":
+            self.cursor.execute("SET binlog_transaction_compression = ON")
+        self.fill()
+        good, bad = self.file().read_bytes(), self.stack.folder / "changed"
+        rng = random.Random(20261128)
+        ends = collections.Counter()
+        for number in range(300):
+            changed = bytearray(good)
+            at = rng.randrange(4, len(good))
+            if number % 3 == 0:
+                changed[at] ^= 1 << rng.randrange(8)
+            elif number % 3 == 1:
+                changed[at] = rng.randrange(256)
+            else:
+                del changed[at:at + rng.randrange(1, 200)]
+            bad.write_bytes(changed)
+            done = subprocess.run([PROGRAM, bad, f"{self.stack.name}.types"], capture_output=True,
+                                  timeout=60, check=False)
+            with self.subTest(number=number, at=at):
+                self.assertIn(done.returncode, (0, 1))
+                self.assertEqual(done.returncode == 1, bool(done.stderr))
+            ends[done.returncode] += 1
+        self.assertGreater(ends[1], 50, ends)
 
     def test_a_damaged_file_is_refused_by_its_checksum(self):
         self.cursor.execute("CREATE TABLE types (id INT PRIMARY KEY, payload VARCHAR(200))")
