@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/binlog/change_stream.h"
 
+#include "outbox/relay/binlog/checksum.h"
 #include "outbox/relay/binlog/statement.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define OFFSET_TYPE 4 /* of the type in the header of an event */
 #define OFFSET_FLAGS 17
@@ -88,7 +88,7 @@ static bool has_checksum(const uint8_t *bytes, size_t len)
     uint32_t found =
         (uint32_t)sum[0] | (uint32_t)sum[1] << 8 | (uint32_t)sum[2] << 16 | (uint32_t)sum[3] << 24;
 
-    return crc32_z(0, bytes, len - BINLOG_CHECKSUM_SIZE) == found;
+    return binlog_checksum(0, bytes, len - BINLOG_CHECKSUM_SIZE) == found;
 }
 
 static bool is_artificial_rotate(const uint8_t *bytes, size_t len)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/binlog/event.h"
 
+#include "outbox/relay/binlog/checksum.h"
 #include "outbox/relay/binlog/cursor.h"
 #include "outbox/relay/binlog/expand.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 #define FORMAT_VERSION 4
 #define TABLE_MAP_HEADER_SIZE 8 /* id of the table and flags */
@@ -101,13 +101,14 @@ static enum rc fail_event(struct err *err, const struct binlog_event *event, con
 /* While a file is written its first event has a flag set that its checksum leaves out. */
 static uint32_t checksum_of(const struct binlog_event *event, const uint8_t *bytes, size_t len)
 {
-    uint8_t flags = bytes[FLAGS_AT];
-    uLong sum = crc32_z(0, bytes, FLAGS_AT);
+    uint8_t flags = bytes[FLAGS_AT] & (uint8_t)~FLAG_IN_USE;
+    uint32_t sum;
 
-    if (event->type == BINLOG_FORMAT)
-        flags &= (uint8_t)~FLAG_IN_USE;
-    sum = crc32_z(sum, &flags, 1);
-    return (uint32_t)crc32_z(sum, bytes + FLAGS_AT + 1, len - FLAGS_AT - 1);
+    if (event->type != BINLOG_FORMAT)
+        return binlog_checksum(0, bytes, len);
+    sum = binlog_checksum(0, bytes, FLAGS_AT);
+    sum = binlog_checksum(sum, &flags, 1);
+    return binlog_checksum(sum, bytes + FLAGS_AT + 1, len - FLAGS_AT - 1);
 }
 
 static enum rc check_checksum(const struct binlog_event *event, const uint8_t *bytes, size_t len,
