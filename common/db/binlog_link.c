@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/db/handle.h"
+#include "common/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,8 @@ struct binlog_link {
     bool until_end;
     bool any; /* an event has come */
     int64_t silence_ms;
+    int64_t read_ms; /* os_now_ms() when bytes of the server were last asked for */
+    bool silent;     /* the last next has failed after silence_ms without any */
 #ifndef LIBMARIADB
     MYSQL_RPL dump;
 #endif
@@ -160,6 +163,8 @@ static bool begins_by_set(const struct binlog_link *link, const struct binlog_st
 
 /* The bodies of both commands: sql/rpl_source.cc of MySQL. A set of GTIDs comes without a file
  * name, which would win over it. */
+#define DUMP_ANNOTATED 2 /* flag of a dump: send the texts of statements, too */
+
 static void put_dump(struct buf *body, const struct binlog_start *start, bool by_set,
                      unsigned flags)
 {
@@ -189,7 +194,8 @@ static enum rc begin_dump(struct binlog_link *link, const struct binlog_start *s
     struct buf body = {0};
     enum rc rc = RC_OK;
 
-    put_dump(&body, start, by_set, start->until_end ? DUMP_NON_BLOCK : 0);
+    put_dump(&body, start, by_set,
+             (start->until_end ? DUMP_NON_BLOCK : 0) | (start->annotated ? DUMP_ANNOTATED : 0));
     if (body.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the request of a stream");
     else if (link->mysql->methods->db_command(link->mysql, (enum enum_server_command)command,
@@ -329,36 +335,13 @@ void binlog_link_close(struct binlog_link *link)
 /* The library says "lost connection" for a server that was silent, too. */
 static enum rc explain_loss(struct binlog_link *link, enum rc rc, struct err *err)
 {
+    /* The library may count a little less. */
+    link->silent =
+        rc == RC_RETRY && os_now_ms() - link->read_ms >= link->silence_ms - link->silence_ms / 10;
     if (rc == RC_RETRY && err && err->code == LOST_IN_QUERY)
         err_wrap(err, "the stream was lost, or the server was silent for %" PRId64 " s%s",
                  link->silence_ms / 1000, link->any ? "" : " before its first event");
     return rc;
-}
-
-enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *len, struct err *err)
-{
-    const uint8_t *packet = NULL;
-    size_t size = 0;
-    enum rc rc;
-
-    db_thread_enter();
-    rc = read_packet(link, &packet, &size, err);
-    if (rc != RC_OK)
-        return explain_loss(link, rc, err);
-    if (size > 0 && size <= END_PACKET_LEN_MAX && packet[0] == END_PACKET) {
-        *event = NULL;
-        *len = 0;
-        return link->until_end ? RC_OK
-                               : err_fail(err, RC_RETRY, 0, "%s: the server has ended the stream",
-                                          db_place_of(link->db));
-    }
-    if (size == 0 || packet[0] != 0)
-        return err_fail(err, RC_RETRY, 0, "%s: a packet of %zu bytes in the stream is no event",
-                        db_place_of(link->db), size);
-    link->any = true;
-    *event = packet + 1;
-    *len = size - 1;
-    return RC_OK;
 }
 
 #ifdef LIBMARIADB
@@ -383,6 +366,34 @@ static bool has_read_ahead(const struct binlog_link *link)
 
 #endif
 
+enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *len, struct err *err)
+{
+    const uint8_t *packet = NULL;
+    size_t size = 0;
+    enum rc rc;
+
+    db_thread_enter();
+    if (!has_read_ahead(link))
+        link->read_ms = os_now_ms();
+    rc = read_packet(link, &packet, &size, err);
+    if (rc != RC_OK)
+        return explain_loss(link, rc, err);
+    if (size > 0 && size <= END_PACKET_LEN_MAX && packet[0] == END_PACKET) {
+        *event = NULL;
+        *len = 0;
+        return link->until_end ? RC_OK
+                               : err_fail(err, RC_RETRY, 0, "%s: the server has ended the stream",
+                                          db_place_of(link->db));
+    }
+    if (size == 0 || packet[0] != 0)
+        return err_fail(err, RC_RETRY, 0, "%s: a packet of %zu bytes in the stream is no event",
+                        db_place_of(link->db), size);
+    link->any = true;
+    *event = packet + 1;
+    *len = size - 1;
+    return RC_OK;
+}
+
 bool binlog_link_ready(const struct binlog_link *link)
 {
     struct pollfd one = {.fd = link->fd, .events = POLLIN};
@@ -393,6 +404,11 @@ bool binlog_link_ready(const struct binlog_link *link)
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link)
 {
     return link->refusal;
+}
+
+bool binlog_link_was_silent(const struct binlog_link *link)
+{
+    return link->silent;
 }
 
 void binlog_link_shutdown(struct binlog_link *link)

@@ -38,6 +38,7 @@ struct binlog_start {
      */
     uint64_t event_bytes_max;
     bool until_end; /* ends at the end of the log instead of waiting for more */
+    bool annotated; /* MariaDB sends the texts of statements, too */
 };
 
 /* Why a server ends a stream or does not begin it. */
@@ -75,6 +76,9 @@ bool binlog_link_ready(const struct binlog_link *link);
 
 /* Why the last binlog_link_next() has failed. */
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link);
+
+/* Whether the last binlog_link_next() has failed because the server sent nothing for silence_ms. */
+bool binlog_link_was_silent(const struct binlog_link *link);
 
 /* Makes a binlog_link_next() that waits return RC_RETRY. Any thread, while the link is open. */
 void binlog_link_shutdown(struct binlog_link *link);

@@ -12,7 +12,6 @@
 
 #define HEARTBEAT_MS 1000
 #define SILENCE_MS 5000
-#define SILENCE_MS_MAX 300000
 /* What is larger is not looked at, only the lanes are woken. */
 #define EVENT_BYTES_MAX (16 << 20)
 /* A stream that has lived so long does not fail again and again. */
@@ -51,7 +50,6 @@ enum rc stream_wakeup_open(struct stream_wakeup *wakeup, const struct settings *
                                                       : STREAM_OWN_SERVER_IDS | (uint32_t)hash;
     wakeup->backoff = (struct backoff){.base_ms = BACKOFF_BASE_MS, .cap_ms = BACKOFF_CAP_MS};
     wakeup->rng = os_random_u64();
-    wakeup->silence_ms = SILENCE_MS;
     condition_init(&wakeup->stream, CONDITION_CHECK, "check=wakeup role=relay");
     condition_assume_failing(&wakeup->stream, "not connected yet");
     pthread_mutex_init(&wakeup->lock, NULL);
@@ -87,7 +85,7 @@ static enum rc connect_stream(struct stream_wakeup *wakeup, struct err *err)
 {
     struct binlog_start how = {.server_id = wakeup->server_id,
                                .heartbeat_ms = HEARTBEAT_MS,
-                               .silence_ms = wakeup->silence_ms,
+                               .silence_ms = silence_choose_ms(&wakeup->silence, SILENCE_MS),
                                .event_bytes_max = EVENT_BYTES_MAX};
     struct stream_position end = {0};
     struct binlog_link *link = NULL;
@@ -123,8 +121,8 @@ static int64_t record_failure(struct stream_wakeup *wakeup, enum rc rc, const st
         backoff_reset(&wakeup->backoff);
     if (rc != RC_FATAL && !replaced)
         wait_ms = backoff_next_ms(&wakeup->backoff, rng_next(&wakeup->rng));
-    if (wakeup->link && !wakeup->connected && wakeup->silence_ms < SILENCE_MS_MAX)
-        wakeup->silence_ms *= 2;
+    if (wakeup->link && !wakeup->connected)
+        silence_note_failure(&wakeup->silence, binlog_link_was_silent(wakeup->link));
     set_link(wakeup, NULL);
     if (wakeup->connected)
         set_connected(wakeup, false);
@@ -164,7 +162,7 @@ int64_t stream_wakeup_step(void *arg, int64_t now_ms)
     if (!wakeup->connected) {
         set_connected(wakeup, true);
         wakeup->connected_ms = now_ms;
-        wakeup->silence_ms = SILENCE_MS;
+        silence_note_found(&wakeup->silence);
         condition_ok(&wakeup->stream, now_ms);
     }
     written = written_tables_find(wakeup->settings->mysql.database, wakeup->tables, wakeup->count,

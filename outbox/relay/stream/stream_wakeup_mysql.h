@@ -16,6 +16,7 @@
 #include "common/db/binlog_link.h"
 #include "common/db/db.h"
 #include "common/err.h"
+#include "outbox/relay/binlog/silence.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,7 +36,7 @@ struct stream_wakeup {
     struct backoff backoff;
     uint64_t rng;
     int64_t try_at_ms;
-    int64_t silence_ms; /* doubled while no event comes: see binlog_link.h */
+    struct silence silence; /* of the links */
     int64_t connected_ms;
     bool connected;
     struct condition stream; /* failing until the first event */
