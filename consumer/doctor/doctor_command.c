@@ -17,7 +17,8 @@
 
 #define ROLES                                                                               \
     "run,serve,relay,retry,consume,rollup,housekeep,migrate,lanes,status,verify,dead,rank," \
-    "retry_admin,application,application_insert,first_try,relay_wakeup"
+    "retry_admin,application,application_insert,first_try,relay_wakeup,relay_partitions,"   \
+    "relay_source"
 /* These work on the tables of the votes, which an installation for the outbox only lacks. */
 #define VOTE_ROLES "run,serve,consume,rollup,housekeep,verify,dead,rank"
 #define DAEMON_ROLES "run,serve,relay,retry,consume,rollup,housekeep"

@@ -62,6 +62,7 @@ GRANT SELECT, INSERT ON outbox_side.retry_group TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published TO 'tallybox_relay'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published_id TO 'tallybox_relay'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
@@ -69,6 +70,20 @@ GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 -- tallybox migrate grants --role relay_wakeup --account tallybox_relay@%
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay_wakeup'@'%';
 GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'tallybox_relay_wakeup'@'%';
+
+-- relay_partitions: what `tallybox relay` needs beyond the privileges of relay and relay_wakeup for an
+-- outbox table that is partitioned by seq: it drops partitions instead of deleting rows, and makes new
+-- ones: tallybox migrate grants --role relay_partitions --account tallybox_relay@%
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay_partitions'@'%';
+GRANT LOCK TABLES ON outbox_side.* TO 'tallybox_relay_partitions'@'%';
+GRANT SELECT, INSERT, CREATE, ALTER, DROP ON outbox_side.relay_lane TO 'tallybox_relay_partitions'@'%';
+
+-- relay_source: what `tallybox relay source`, and a lane that goes on from its table after its binary
+-- log was purged, need beyond the privileges of relay and relay_wakeup:
+-- tallybox migrate grants --role relay_source --account tallybox_relay@%
+GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay_source'@'%';
+GRANT LOCK TABLES ON outbox_side.* TO 'tallybox_relay_source'@'%';
+GRANT DELETE ON outbox_side.relay_position TO 'tallybox_relay_source'@'%';
 
 -- retry: `tallybox retry`; only the handler vote needs the privileges on sink tables.
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_retry'@'%';
@@ -134,12 +149,13 @@ GRANT SELECT (deleted_at, remove_after), UPDATE (remove_after, removal_at) ON si
 GRANT SELECT (deleted_at, closed_at, remove_after), UPDATE (remove_after, removal_at) ON votes_side.deleted_content TO 'tallybox_housekeep'@'%';
 
 -- lanes: `tallybox lanes`; for show SELECT on outbox_lanes and relay_lease is enough. It creates
--- and reads tables whose names depend on the number. The last two are for begin, which also needs
--- REPLICATION CLIENT on a MySQL server without GTIDs.
-GRANT SELECT, CREATE ON outbox_side.* TO 'tallybox_lanes'@'%';
+-- and reads tables whose names depend on the number. LOCK TABLES and the last three are for begin,
+-- which also needs REPLICATION CLIENT on a MySQL server without GTIDs.
+GRANT SELECT, CREATE, LOCK TABLES ON outbox_side.* TO 'tallybox_lanes'@'%';
 GRANT UPDATE ON outbox_side.outbox_lanes TO 'tallybox_lanes'@'%';
 GRANT UPDATE ON outbox_side.relay_lease TO 'tallybox_lanes'@'%';
 GRANT INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_lanes'@'%';
+GRANT INSERT ON outbox_side.relay_published TO 'tallybox_lanes'@'%';
 
 -- status: `tallybox status`; reads counts, ages and owners. Leave out the privilege on created_at for a
 -- lane whose table lacks the column; `grants --role status` does so by itself.
@@ -235,6 +251,7 @@ GRANT SELECT, INSERT ON outbox_side.retry_task TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_lease TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE ON outbox_side.relay_position TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published TO 'tallybox_run'@'%';
+GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published_id TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_run'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_run'@'%';
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.retry_task TO 'tallybox_run'@'%';

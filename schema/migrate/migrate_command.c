@@ -588,7 +588,8 @@ int migrate_command(int argc, char **argv)
          "up, plan, baseline: also the vote tables that --only outbox left out", NULL},
         {"role", OPTION_TEXT, &request.role, "ROLE", "grants: the rights of one role's account",
          "run serve relay retry retry_admin consume rollup housekeep status verify dead lanes rank "
-         "migrate application application_insert first_try relay_wakeup"},
+         "migrate application application_insert first_try relay_wakeup relay_partitions "
+         "relay_source"},
         {"account", OPTION_TEXT, &request.account, "USER[@HOST]",
          "grants --role: for this account, not for tallybox_ROLE; any host if none is given", NULL},
         {"create-user", OPTION_FLAG, &request.create_user, NULL,

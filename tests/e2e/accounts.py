@@ -9,12 +9,13 @@ import pymysql
 # What each command logs in as: the account that `tallybox migrate grants` names for it. Commands
 # that are not here need no database or are given an account by their test.
 ROLES_OF = {
-    "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"],
+    "migrate": ["migrate"], "serve": ["serve"], "retry": ["retry"], "vote": ["serve"], "relay": ["relay"], "adopt": ["relay"],
     "consume": ["consume"], "rollup": ["rollup"], "status": ["status"], "verify": ["verify"],
     "housekeep": ["housekeep"], "lanes": ["lanes"], "dead": ["dead"], "rank": ["rank"], "run": ["run"],
     "retry ACTION": ["retry_admin"], "APPLICATION": ["application"],
     "APPLICATION INSERT": ["application_insert"], "FIRST TRY": ["first_try"],
-    "RELAY WAKEUP": ["relay_wakeup"],
+    "RELAY WAKEUP": ["relay_wakeup"], "RELAY SOURCE": ["relay_source"],
+    "RELAY PARTITIONS": ["relay_partitions"],
 }
 PASSWORD = "the password of all test accounts"
 
@@ -30,33 +31,42 @@ class Accounts:
         self.password_file.chmod(0o600)
         self.users = {f"tallybox_{roles[0]}": roles for roles in ROLES_OF.values()}
         self.granted = set()
+        self.texts = {}
 
-    def lanes(self):
-        """The tables that look like an outbox, for rights on lanes that a test made itself."""
-        rows = self.stack.sql(
-            "SELECT table_name FROM information_schema.columns WHERE table_schema = %s "
-            "AND column_name = 'aggregatetype' ORDER BY 1", [self.stack.name], database=None)
-        return [row[0] for row in rows if re.fullmatch(r"\w{1,64}", row[0])]
+    def printed(self, lanes):
+        """What `tallybox migrate grants` prints, which depends on the settings alone."""
+        key = (self.stack.ini.read_bytes(), *lanes)
+        if key not in self.texts:
+            self.texts[key] = self.stack.command(["migrate", "grants"], {
+                "relay.lanes": ",".join(lanes), "api.lane_count": len(lanes)}).stdout
+        return self.texts[key].splitlines()
 
     def statements(self):
-        """The GRANTs that can be run now: those on tables that are not there yet come later."""
-        lanes = self.lanes() or ["outbox"]
-        done = self.stack.command(["migrate", "grants"],
-                                  {"relay.lanes": ",".join(lanes), "api.lane_count": len(lanes)})
-        there = {f"{database}.{table}" for database, table in self.stack.sql(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
-            "'BASE TABLE'", database=None)}
-        aged = {f"{database}.{table}" for database, table in self.stack.sql(
-            "SELECT table_schema, table_name FROM information_schema.columns WHERE column_name = "
-            "'created_at'", database=None)}
-        for line in done.stdout.splitlines():
-            match = re.match(r"GRANT .* ON (\S+) TO 'tallybox_(\w+)'@'%';$", line)
-            if match:
-                place = match.group(1).replace("`", "")
-                if line.startswith("GRANT SELECT (created_at)") and place not in aged:
-                    continue
-                if place.endswith(".*") or place in there:
-                    yield match.group(2), line
+        """The GRANTs that can be run now: those on tables that are not there yet come later. Asked for
+        before each command, so the servers are asked for nothing of other databases."""
+        with self.stack.session(database=None) as query:
+            # The tables that look like an outbox, for rights on lanes that a test made itself.
+            rows = query("SELECT table_name FROM information_schema.columns WHERE table_schema = %s "
+                         "AND column_name = 'aggregatetype' ORDER BY 1", [self.stack.name])
+            lanes = [row[0] for row in rows if re.fullmatch(r"\w{1,64}", row[0])] or ["outbox"]
+            grants = []
+            for line in self.printed(lanes):
+                match = re.match(r"GRANT .* ON (\S+) TO 'tallybox_(\w+)'@'%';$", line)
+                if match:
+                    grants.append((match.group(1).replace("`", ""), match.group(2), line))
+            databases = sorted({place.split(".")[0] for place, _, _ in grants} - {"*"})
+            marks = ", ".join(["%s"] * len(databases))
+            there = {f"{database}.{table}" for database, table in query(
+                "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
+                f"'BASE TABLE' AND table_schema IN ({marks})", databases)}
+            aged = {f"{database}.{table}" for database, table in query(
+                "SELECT table_schema, table_name FROM information_schema.columns WHERE column_name = "
+                f"'created_at' AND table_schema IN ({marks})", databases)}
+        for place, role, line in grants:
+            if line.startswith("GRANT SELECT (created_at)") and place not in aged:
+                continue
+            if place.endswith(".*") or place in there:
+                yield role, line
 
     def sets(self, arguments, sets):
         """The settings with which a command logs in as the account of its role, which is made and
@@ -89,5 +99,6 @@ class Accounts:
                      for role, line in grants if role in roles}
             wanted += [(line, line) for line in sorted(lines)]
         missing = [(key, statement) for key, statement in wanted if key not in self.granted]
-        self.stack.sql_all(statement for _, statement in missing)
+        if missing:
+            self.stack.sql_all(statement for _, statement in missing)
         self.granted |= {key for key, _ in missing}

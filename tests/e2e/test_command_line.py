@@ -86,7 +86,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("retry", "scene", "s"), ["show", "set"])
         self.assertIn("presets", self.complete("retry", "scene", ""))
         self.assertEqual(self.complete("retry", "group", "dis"), ["disable"])
-        for before, more in ((["migrate", "grants"], ["relay_wakeup"]), (["doctor"], []),
+        for before, more in ((["migrate", "grants"], ["relay_wakeup", "relay_partitions", "relay_source"]), (["doctor"], []),
                              (["config"], [])):
             with self.subTest(before=before):
                 self.assertEqual(self.complete(*before, "--role", "re"),

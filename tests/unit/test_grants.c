@@ -114,7 +114,7 @@ static void a_database_of_any_name_is_quoted(void **state)
     snprintf(settings.mysql.database, sizeof(settings.mysql.database), "a_b`c%%");
     settings.sink = settings.mysql;
     grants_put(&text, &settings, false);
-    assert_int_equal(count_of(&text, " ON `a\\_b``c\\%`.* TO "), 2);
+    assert_int_equal(count_of(&text, " ON `a\\_b``c\\%`.* TO "), 4);
     assert_int_equal(count_of(&text, " ON `a_b``c%`.vote_state TO "), 3);
     buf_done(&text);
 }
