@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A command asks for a few seconds at a time: what is later was written before the clock was set
+ * back. */
+#define WANTED \
+    "COALESCE(wanted_until BETWEEN UTC_TIMESTAMP(3) AND UTC_TIMESTAMP(3) + INTERVAL 1 MINUTE, 0)"
+
 static void put_text(struct lease_mysql *store, const char *text)
 {
     db_put_text(store->db, &store->sql, text, strlen(text));
@@ -120,7 +125,17 @@ static enum rc store_beat(void *ctx, int64_t lease_ms, struct err *err)
     return run_statement(store, NULL, err);
 }
 
+/* "": it has none. */
+static const char *source_of(const struct lease_mysql *store, const char *lane)
+{
+    for (size_t i = 0; store->sources && i < store->lane_count; i++)
+        if (strcmp(store->lanes[i], lane) == 0)
+            return store->sources[i];
+    return "";
+}
+
 struct views_query {
+    const struct lease_mysql *store;
     const char *const *lanes;
     size_t count;
     struct lease_view *views;
@@ -135,13 +150,17 @@ static enum rc add_view_row(void *ctx, const struct db_row *row, struct err *err
     (void)err;
     for (size_t i = 0; i < query->count; i++) {
         struct lease_view *view = &query->views[i];
+        const char *lane = query->lanes[i];
 
-        if (strcmp(query->lanes[i], row->columns[0]) != 0)
+        if (strcmp(lane, row->columns[0]) != 0)
             continue;
         snprintf(view->owner, sizeof(view->owner), "%s", row->columns[1]);
         view->epoch = db_column_i64(row, 2);
         view->left_ms = db_column_i64(row, 3);
         view->length_ms = db_column_i64(row, 4);
+        view->wanted = db_column_i64(row, 5) != 0;
+        view->other_source =
+            row->columns[6][0] && strcmp(row->columns[6], source_of(query->store, lane)) != 0;
         query->found[i] = true;
         query->found_count++;
     }
@@ -174,11 +193,12 @@ static enum rc store_read(void *ctx, const char *const *lanes, size_t count,
                           struct lease_view *views, struct err *err)
 {
     struct lease_mysql *store = ctx;
-    struct views_query query = {.lanes = lanes, .count = count, .views = views};
+    struct views_query query = {.store = store, .lanes = lanes, .count = count, .views = views};
     enum rc rc =
         begin_statement(store,
                         "SELECT lane, owner, epoch, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), "
-                        "lease_until) DIV 1000, lease_ms FROM relay_lease WHERE",
+                        "lease_until) DIV 1000, lease_ms, " WANTED ", source FROM relay_lease "
+                        "WHERE",
                         err);
 
     assert(count > 0 && count <= LEASES_MAX);
@@ -254,7 +274,10 @@ static enum rc store_take(void *ctx, const char *lane, int64_t lease_ms, bool *t
     put_lease_ms(store, lease_ms);
     buf_text_put(&store->sql, " WHERE lane = ");
     put_text(store, lane);
-    buf_text_put(&store->sql, " AND (owner = '' OR lease_until < UTC_TIMESTAMP(3))");
+    buf_text_put(&store->sql, " AND (owner = '' OR lease_until < UTC_TIMESTAMP(3)) AND NOT " WANTED
+                              " AND source IN ('', ");
+    put_text(store, source_of(store, lane));
+    buf_char(&store->sql, ')');
     rc = run_statement(store, &affected, err);
     if (rc != RC_OK || affected == 0)
         return rc;
@@ -338,6 +361,7 @@ enum rc lease_mysql_open(struct lease_mysql *store, const struct lease_claim *cl
     store->group = claim->group;
     store->lanes = claim->lanes;
     store->lane_count = claim->lane_count;
+    store->sources = claim->sources;
     if (claim->weight == 1)
         snprintf(store->entry, sizeof(store->entry), "%s", claim->group);
     else

@@ -18,6 +18,7 @@ struct lease_mysql {
     const char *owner;
     const char *const *lanes;
     size_t lane_count;
+    const char *const *sources;
     const char *role;            /* "relay" or "retry" */
     const char *group;           /* instances of one group compete for the same lanes */
     char entry[LEASE_ROLE_SIZE]; /* instance.role: the group, and "*<weight>" unless 1 */
@@ -33,7 +34,8 @@ struct lease_claim {
     int64_t weight;
     const char *const *lanes;
     size_t lane_count;
-    struct lease_mysql *with; /* share its connection, same thread; NULL: open one */
+    const char *const *sources; /* of the lanes, LANE_SOURCE_TABLE or _BINLOG; NULL: shards */
+    struct lease_mysql *with;   /* share its connection, same thread; NULL: open one */
 };
 
 /* Opens the store. Borrows the strings and lists of claim, and settings, until lease_mysql_close();

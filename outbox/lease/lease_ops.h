@@ -33,6 +33,8 @@ struct lease_view {
     int64_t epoch;
     int64_t length_ms; /* as the owner wrote it; 0: unknown */
     int64_t left_ms;   /* <= 0: the lease has expired */
+    bool wanted;       /* a command asks for the lane: its holder releases it, and none takes it */
+    bool other_source; /* it is to be read by another source than this instance has for it */
 };
 
 /* The state of a held lane that other processes can read. */
@@ -57,7 +59,8 @@ struct lease_store {
      * the future: it was written before the clock was set back. */
     enum rc (*instances)(void *ctx, int64_t lease_ms, lease_on_instance on_instance,
                          void *on_instance_ctx, struct err *err);
-    /* Takes the lease with a new epoch if it is free or has expired; sets taken. */
+    /* Takes the lease with a new epoch if it is free or has expired, no command asks for the lane,
+     * and it is not to be read by another source; sets taken. */
     enum rc (*take)(void *ctx, const char *lane, int64_t lease_ms, bool *taken, int64_t *epoch,
                     struct err *err);
     /* Makes the lease end length_ms from now if it has this epoch and is implausible. */

@@ -12,6 +12,10 @@
 /* How often the leases are read: bounds how long a released lease stays unheld. */
 #define TICK_MS 500
 
+/* The same while this instance is alone and holds every lease: bounds how long a new instance waits
+ * until leases are drained for it. */
+#define ALONE_TICK_MS 2000
+
 #define BACKOFF_BASE_MS 100
 #define BACKOFF_CAP_MS 1000
 
@@ -151,11 +155,27 @@ static int64_t lease_length_ms(const struct leases *leases, const struct lease *
     return lease->view.length_ms > 0 ? lease->view.length_ms : leases->lease_ms;
 }
 
+/* Whether nothing changes before another instance appears. */
+static bool is_settled(const struct leases *leases)
+{
+    for (size_t i = 0; i < leases->count; i++) {
+        const struct leased *leased = leases->list[i].leased;
+
+        if (!leases->list[i].held || atomic_load(&leased->draining) ||
+            atomic_load(&leased->origin_lost))
+            return false;
+    }
+    return leases->instances == 1 && leases->me == 0;
+}
+
 /* Time until the next step. A lease of another instance that expires sooner ends the wait just
  * after its expiry, so that it is taken without delay. */
 static int64_t next_step_ms(const struct leases *leases)
 {
-    int64_t wait_ms = leases->lease_ms / 3 < TICK_MS ? leases->lease_ms / 3 : TICK_MS;
+    int64_t wait_ms = is_settled(leases) ? ALONE_TICK_MS : TICK_MS;
+
+    if (leases->lease_ms / 3 < wait_ms)
+        wait_ms = leases->lease_ms / 3;
 
     for (size_t i = 0; i < leases->count; i++) {
         const struct lease *lease = &leases->list[i];
@@ -256,6 +276,7 @@ static void apply_view(struct leases *leases, struct lease *lease, int64_t now_m
 {
     bool mine = strcmp(lease->view.owner, leases->name) == 0;
 
+    atomic_store(&lease->leased->other_source, lease->view.other_source);
     if (lease->held && (!mine || lease->view.epoch != lease->epoch)) {
         stop_holding(leases, lease, "lease_lost");
         return;
@@ -353,9 +374,17 @@ static enum rc count_instances(struct leases *leases, struct err *err)
     return leases->store.instances(leases->store.ctx, leases->lease_ms, on_instance, leases, err);
 }
 
+/* Whether this instance may not hold the lease: a command asks for it, or it is to be read by
+ * another source. */
+static bool is_barred(const struct lease *lease)
+{
+    return lease->view.wanted || lease->view.other_source;
+}
+
 static bool is_free(const struct lease *lease)
 {
-    return !lease->held && (lease->view.owner[0] == '\0' || lease->view.left_ms <= 0);
+    return !lease->held && !is_barred(lease) &&
+           (lease->view.owner[0] == '\0' || lease->view.left_ms <= 0);
 }
 
 static struct share share_of(const struct leases *leases)
@@ -368,8 +397,11 @@ static struct share share_of(const struct leases *leases)
         .lanes = leases->count,
     };
 
-    for (size_t i = 0; i < leases->count; i++)
+    for (size_t i = 0; i < leases->count; i++) {
         share.free += is_free(&leases->list[i]);
+        /* Nor does another instance of the group take it. */
+        share.lanes -= leases->list[i].view.other_source && !leases->list[i].held;
+    }
     return share;
 }
 
@@ -422,14 +454,15 @@ static void drain_surplus(struct leases *leases, int64_t now_ms)
     }
 }
 
-/* Drains every lease whose database was replaced, restarted or gives seqs out again. The next
- * holder, this instance or another one, then reads from the start. */
-static void drain_lost_origins(struct leases *leases, int64_t now_ms)
+/* Drains every lease whose database was replaced, restarted or gives seqs out again: the next
+ * holder, this instance or another one, then reads from the start. And every lease that this
+ * instance may not hold. */
+static void drain_lost(struct leases *leases, int64_t now_ms)
 {
     for (size_t i = 0; i < leases->count; i++) {
         struct lease *lease = &leases->list[i];
 
-        if (lease->held && atomic_load(&lease->leased->origin_lost) &&
+        if (lease->held && (atomic_load(&lease->leased->origin_lost) || is_barred(lease)) &&
             !atomic_load(&lease->leased->draining))
             start_drain(lease, now_ms);
     }
@@ -444,8 +477,10 @@ static enum rc release_drained(struct leases *leases, int64_t now_ms, struct err
 
         if (!lease->held || !atomic_load(&leased->draining))
             continue;
-        if (is_drain_overdue(leases, lease, now_ms))
+        if (is_drain_overdue(leases, lease, now_ms)) {
             atomic_store(&leased->valid_until_ms, 0);
+            wake_holder(leased);
+        }
         if (!atomic_load(&leased->idle))
             continue;
         atomic_store(&leased->valid_until_ms, 0);
@@ -487,7 +522,7 @@ static enum rc renew_all(struct leases *leases, int64_t now_ms, struct err *err)
     if (rc == RC_OK)
         rc = read_all(leases, now_ms, err);
     if (rc == RC_OK)
-        drain_lost_origins(leases, now_ms);
+        drain_lost(leases, now_ms);
     if (rc == RC_OK)
         rc = release_drained(leases, now_ms, err);
     if (rc == RC_OK)

@@ -35,9 +35,10 @@ struct leased {
     const char *label;           /* in the log */
     atomic_llong valid_until_ms; /* own clock; 0: not held */
     atomic_llong epoch;
-    atomic_bool draining;    /* the holder finishes items in flight and starts none */
-    atomic_bool idle;        /* written by the holder: it has no item in flight */
-    atomic_bool origin_lost; /* the rows in flight are of a database that was replaced */
+    atomic_bool draining;     /* the holder finishes items in flight and starts none */
+    atomic_bool idle;         /* written by the holder: it has no item in flight */
+    atomic_bool other_source; /* as lease_view.other_source */
+    atomic_bool origin_lost;  /* the rows in flight are of a database that was replaced */
 
     void (*wake)(void *ctx); /* called after each change; may be NULL */
     void (*status)(void *ctx,
@@ -94,8 +95,8 @@ void leases_log_less(struct leases *leases);
 
 #define LEASES_GROUP_SIZE 32
 
-/* Writes a name made from the set of lane tables, the same for every order of them. Only instances
- * with the same set are in one group, and only those share the lanes among them. */
+/* Writes a name made from the set of these texts, one for each lane, the same for every order. Only
+ * instances with the same set are in one group, and only those share the lanes among them. */
 void leases_group(char group[LEASES_GROUP_SIZE], const char *const *lanes, size_t count);
 
 /* Adds a lease to compete for, before the first step. Borrows leased until leases_done(). At most

@@ -52,6 +52,7 @@ struct relay {
     const struct role_env *env;
     struct lane_runtime *runtimes[RELAY_LANES_MAX];
     const char *tables[RELAY_LANES_MAX];
+    const char *sources[RELAY_LANES_MAX];
     size_t count;
     char group[LEASES_GROUP_SIZE];
     struct writers_mysql writers;
@@ -196,6 +197,7 @@ static enum rc open_runtime(struct relay *relay, const struct lane_settings *own
     relay->runtimes[relay->count] = runtime;
     runtime->own = own;
     relay->tables[relay->count] = own->table;
+    relay->sources[relay->count] = own->source;
     rc = lane_init(&runtime->lane, own, relay->env->settings,
                    relay_metrics_of(relay->count, own->name), err);
     relay->count++;
@@ -288,6 +290,21 @@ static enum rc open_wakeup(struct relay *relay, struct err *err)
                        : rc;
 }
 
+/* Relays that read a lane by another source do not share the lanes with this one: of them only one
+ * kind may hold the lane. */
+static void name_group(struct relay *relay)
+{
+    char texts[RELAY_LANES_MAX][2 * SETTING_NAME_SIZE];
+    const char *lanes[RELAY_LANES_MAX];
+
+    for (size_t i = 0; i < relay->count; i++) {
+        snprintf(texts[i], sizeof(texts[i]), "%s%s", relay->tables[i],
+                 relay->runtimes[i]->lane.is_stream ? "@" LANE_SOURCE_BINLOG : "");
+        lanes[i] = texts[i];
+    }
+    leases_group(relay->group, lanes, relay->count);
+}
+
 static enum rc open_leases(struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
@@ -298,11 +315,12 @@ static enum rc open_leases(struct relay *relay, struct err *err)
         .weight = 1,
         .lanes = relay->tables,
         .lane_count = relay->count,
+        .sources = relay->sources,
     };
     struct lease_store store;
     enum rc rc;
 
-    leases_group(relay->group, relay->tables, relay->count);
+    name_group(relay);
     rc = lease_mysql_open(&relay->store, &claim, env->settings, err);
     if (rc != RC_OK)
         return rc;
@@ -437,6 +455,15 @@ static void add_lane_health(const struct relay *relay, struct lane_runtime *runt
     add_condition_health(health, lane->name, "diverted keys", &lane->lane_delivery, health_bad);
     if (lane->is_stream)
         add_stream_health(runtime, health);
+    snprintf(dependency, sizeof(dependency), "%s source", lane->name);
+    if (atomic_load(&lane->lease.other_source))
+        health_bad(health, dependency,
+                   "`tallybox relay source` has changed the source of the lane to %s: start this "
+                   "relay with lane.%s.source = %s",
+                   lane->is_stream ? LANE_SOURCE_TABLE : LANE_SOURCE_BINLOG, lane->name,
+                   lane->is_stream ? LANE_SOURCE_TABLE : LANE_SOURCE_BINLOG);
+    else
+        health_good(health, dependency);
     snprintf(dependency, sizeof(dependency), "%s age", lane->name);
     if (age_ms > stale_ms)
         health_bad(health, dependency,

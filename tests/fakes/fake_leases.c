@@ -75,6 +75,11 @@ static enum rc fake_beat(void *ctx, int64_t lease_ms, struct err *err)
     return rc == RC_OK ? get_answer(store, err) : rc;
 }
 
+static bool has_other_source(const struct fake_lease_store *store, const struct fake_lease *lease)
+{
+    return lease->source[0] && strcmp(lease->source, store->source ? store->source : "") != 0;
+}
+
 static enum rc fake_read(void *ctx, const char *const *lanes, size_t count,
                          struct lease_view *views, struct err *err)
 {
@@ -90,6 +95,8 @@ static enum rc fake_read(void *ctx, const char *const *lanes, size_t count,
             views[i].epoch = lease->epoch;
             views[i].left_ms = lease->until_ms - read_clock(store);
             views[i].length_ms = lease->length_ms;
+            views[i].wanted = lease->wanted;
+            views[i].other_source = has_other_source(store, lease);
         }
         lease->made = true;
     }
@@ -143,7 +150,8 @@ static enum rc fake_take(void *ctx, const char *lane, int64_t lease_ms, bool *ta
         rc = wait_for_row(store, lease, err);
     if (rc != RC_OK)
         return rc;
-    if (lease->owner[0] == '\0' || lease->until_ms < read_clock(store)) {
+    if ((lease->owner[0] == '\0' || lease->until_ms < read_clock(store)) && !lease->wanted &&
+        !has_other_source(store, lease)) {
         if (store->on_take)
             store->on_take(store->hooks.ctx, lease, lease_ms);
         snprintf(lease->owner, sizeof(lease->owner), "%s", store->name);

@@ -22,6 +22,8 @@ struct fake_lease {
     int64_t until_ms; /* by the server's clock */
     int64_t length_ms;
     bool made; /* the row exists */
+    bool wanted;
+    char source[9]; /* "": any */
     struct lease_status status;
 };
 
@@ -42,6 +44,7 @@ struct fake_lease_store {
     struct fake_hooks hooks;
     const char *name;                           /* of the instance */
     int64_t weight;                             /* its share of the leases */
+    const char *source;                         /* of all lanes; NULL: "" */
     struct fake_instances *instances;           /* of the table */
     struct fake_lease *leases[FAKE_LEASES_MAX]; /* that this instance competes for */
     size_t lease_count;

@@ -209,6 +209,27 @@ static void one_relay_takes_all_lanes_and_keeps_them(void **state)
         assert_int_equal(rows[lane].epoch, 1);
 }
 
+/* Each step reads the leases and the instances; every third of a lease there are two writes. */
+static void a_relay_that_is_alone_with_all_lanes_asks_seldom(void **state)
+{
+    size_t calls;
+
+    (void)state;
+    start(0);
+    relays[0].leases.lease_ms = 15000;
+    pass(2000);
+    calls = relays[0].calls;
+    pass(60000);
+    assert_in_range(relays[0].calls - calls, 60, 90);
+    start(1);
+    pass(5000);
+    assert_int_equal(held_by(0), 2);
+    assert_int_equal(held_by(1), 2);
+    calls = relays[0].calls;
+    pass(60000);
+    assert_in_range(relays[0].calls - calls, 240, 270);
+}
+
 static void a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that(void **state)
 {
     int64_t epochs = 0;
@@ -382,6 +403,50 @@ static void a_lane_that_another_relay_took_is_given_up_at_once(void **state)
 }
 
 /* Sets the clock of the database back: the written times lie so much in its future. */
+static void a_lane_that_a_command_asks_for_is_given_up_and_not_taken(void **state)
+{
+    (void)state;
+    start(0);
+    start(1);
+    pass(3000);
+    assert_int_equal(held_by(0) + held_by(1), LANES);
+    rows[0].wanted = true;
+    pass(5000);
+    assert_false(believes(0, 0) || believes(1, 0));
+    assert_string_equal(rows[0].owner, "");
+    assert_int_equal(held_by(0) + held_by(1), LANES - 1);
+    rows[0].wanted = false;
+    pass(3000);
+    assert_int_equal(held_by(0) + held_by(1), LANES);
+}
+
+/* Relays with another source are of another group. */
+static void only_a_relay_with_the_source_of_the_lane_takes_it(void **state)
+{
+    static struct fake_instances others;
+
+    (void)state;
+    others.count = 0;
+    relays[1].store.instances = &others;
+    for (size_t i = 0; i < LANES; i++)
+        snprintf(rows[i].source, sizeof(rows[i].source), i % 2 == 0 ? "table" : "");
+    relays[0].store.source = "table";
+    relays[1].store.source = "binlog";
+    start(1);
+    pass(5000);
+    assert_int_equal(held_by(1), LANES / 2);
+    assert_true(atomic_load(&relays[1].lanes[0].lease.other_source));
+    start(0);
+    pass(10000);
+    assert_int_equal(held_by(0) + held_by(1), LANES);
+    for (size_t i = 0; i < LANES; i += 2)
+        assert_true(believes(0, i));
+    /* A command has changed it without asking. */
+    snprintf(rows[0].source, sizeof(rows[0].source), "binlog");
+    pass(10000);
+    assert_false(believes(0, 0));
+}
+
 static void set_back(int64_t ms)
 {
     for (size_t i = 0; i < LANES; i++)
@@ -540,6 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_relay_takes_all_lanes_and_keeps_them),
         TEST(a_second_and_a_third_relay_get_their_share_and_nothing_moves_after_that),
+        TEST(a_relay_that_is_alone_with_all_lanes_asks_seldom),
         TEST(a_heavier_relay_gets_more),
         TEST(the_lanes_of_a_killed_relay_are_taken_over_within_the_lease),
         TEST(a_relay_that_ends_moves_its_own_lanes_and_no_others),
@@ -548,6 +614,8 @@ int main(void)
         TEST(a_relay_that_cannot_reach_the_database_stops_believing_before_others_take_over),
         TEST(a_take_whose_answer_was_lost_is_noticed),
         TEST(a_lane_that_another_relay_took_is_given_up_at_once),
+        TEST(a_lane_that_a_command_asks_for_is_given_up_and_not_taken),
+        TEST(only_a_relay_with_the_source_of_the_lane_takes_it),
         TEST(a_dead_relays_lanes_are_taken_within_the_lease_although_the_clock_was_set_back),
         TEST(a_relay_that_lives_keeps_its_lanes_although_the_clock_was_set_back),
         TEST(a_longer_lease_of_another_relay_is_plausible),
