@@ -43,6 +43,8 @@ static enum rc print_change(const struct change_stream *stream, const struct cha
         break;
     case CHANGE_COMMIT:
         gtid_set_put_text(&stream->before, &before);
+        if (change->emptied)
+            printf("emptied\n");
         printf("commit %" PRIu64 " %s\n", change->row, buf_text(&before));
         break;
     case CHANGE_UNDO:

@@ -4,6 +4,7 @@
 #include "outbox/relay/binlog/checksum.h"
 #include "outbox/relay/binlog/statement.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static void forget_transaction(struct change_stream *stream)
     stream->state = CHANGE_OUTSIDE;
     stream->row = 0;
     stream->savepoint_count = 0;
-    stream->ended = false;
+    stream->ended = stream->emptied = false;
     memset(&stream->gtid, 0, sizeof(stream->gtid));
 }
 
@@ -58,6 +59,10 @@ enum rc change_stream_begin(struct change_stream *stream, bool mariadb, const ch
 {
     forget_transaction(stream);
     stream->has_map = stream->has_event = stream->in_payload = stream->in_rows = false;
+    stream->events = stream->event_rows = stream->group_begin = stream->body_begin = 0;
+    stream->group_time_s = stream->file_time_s = 0;
+    stream->group_file[0] = '\0';
+    stream->has_last = false;
     memset(&stream->format, 0, sizeof(stream->format));
     snprintf(stream->file, sizeof(stream->file), "%s", file);
     stream->offset = stream->begin = stream->end = offset;
@@ -97,11 +102,15 @@ static bool is_artificial_rotate(const uint8_t *bytes, size_t len)
            (bytes[OFFSET_FLAGS] & BINLOG_FLAG_ARTIFICIAL);
 }
 
+static bool is_heartbeat(const struct binlog_event *event)
+{
+    return event->type == BINLOG_HEARTBEAT || event->type == BINLOG_HEARTBEAT_2;
+}
+
 /* Events that the server makes for this reader are in no file. */
 static bool is_in_file(const struct binlog_event *event)
 {
-    return !(event->flags & BINLOG_FLAG_ARTIFICIAL) && event->type != BINLOG_HEARTBEAT &&
-           event->type != BINLOG_HEARTBEAT_2 &&
+    return !(event->flags & BINLOG_FLAG_ARTIFICIAL) && !is_heartbeat(event) &&
            ((event->type != BINLOG_FORMAT && event->type != BINLOG_START_ENCRYPTION) ||
             event->next_pos != 0);
 }
@@ -140,6 +149,22 @@ enum rc change_stream_give(struct change_stream *stream, const void *bytes, size
     return RC_OK;
 }
 
+void change_stream_take(struct change_stream *stream, const struct binlog_event *event,
+                        uint64_t begin, uint64_t end)
+{
+    stream->event = *event;
+    stream->has_event = true;
+    stream->begin = begin;
+    stream->end = end;
+}
+
+void change_stream_move(struct change_stream *stream, const char *file, uint64_t offset)
+{
+    assert(stream->state == CHANGE_OUTSIDE && strlen(file) < sizeof(stream->file));
+    snprintf(stream->file, sizeof(stream->file), "%s", file);
+    stream->offset = stream->begin = stream->end = offset;
+}
+
 static enum rc take_rotate(struct change_stream *stream, const struct binlog_event *event,
                            struct err *err)
 {
@@ -167,6 +192,21 @@ static void undo_rows(struct change_stream *stream, uint64_t keep, struct change
     change->row = keep;
 }
 
+static void count_first_event(struct change_stream *stream)
+{
+    stream->events = 1;
+    stream->body_begin = stream->begin;
+}
+
+/* At the GTID in front of it. */
+static void begin_group(struct change_stream *stream)
+{
+    stream->events = stream->event_rows = 0;
+    stream->group_begin = stream->body_begin = stream->begin;
+    stream->group_time_s = stream->time_s;
+    snprintf(stream->group_file, sizeof(stream->group_file), "%s", stream->file);
+}
+
 /* At the end of a transaction. */
 static enum rc check_done_rows(const struct change_stream *stream, uint64_t rows, struct err *err)
 {
@@ -186,6 +226,7 @@ static enum rc take_format(struct change_stream *stream, const struct binlog_eve
 {
     enum rc rc = binlog_format_parse(&stream->format, event, err);
 
+    stream->file_time_s = event->time_s;
     stream->has_map = false;
     if (rc != RC_OK || stream->state == CHANGE_OUTSIDE)
         return rc;
@@ -229,7 +270,10 @@ static enum rc take_gtid(struct change_stream *stream, const struct binlog_event
                         " rows of transaction %s were done before, and this one comes first",
                         stream->skip, stream->skip_gtid);
     stream->offset = stream->begin;
+    begin_group(stream);
     stream->state = stream->gtid.mariadb && !stream->gtid.standalone ? CHANGE_INSIDE : CHANGE_BEGUN;
+    if (stream->state == CHANGE_INSIDE)
+        count_first_event(stream);
     return RC_OK;
 }
 
@@ -301,6 +345,8 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
 
     switch (statement->kind) {
     case STATEMENT_BEGIN:
+        if (stream->state != CHANGE_INSIDE)
+            count_first_event(stream);
         stream->state = CHANGE_INSIDE;
         return RC_OK;
     case STATEMENT_COMMIT:
@@ -332,6 +378,7 @@ static enum rc take_statement(struct change_stream *stream, const struct binlog_
         if (statement_names(query, stream->name)) {
             *found = true;
             change->kind = CHANGE_DEFINITION;
+            stream->emptied |= statement_empties(query, stream->schema, stream->name);
         }
         break;
     }
@@ -489,7 +536,12 @@ static bool needs_gtid(uint8_t type)
 static enum rc take_event(struct change_stream *stream, const struct binlog_event *event,
                           struct change *change, bool *found, struct err *err)
 {
+    if (stream->on_event)
+        stream->on_event(stream->on_event_ctx, event);
     stream->time_s = event->time_s;
+    if (stream->state == CHANGE_INSIDE && !is_heartbeat(event))
+        stream->events++;
+    stream->event_rows = 0;
     if (stream->state == CHANGE_OUTSIDE && needs_gtid(event->type))
         return err_fail(err, RC_FATAL, 0,
                         "a %s event comes without a GTID: reading did not begin "
@@ -559,6 +611,7 @@ static enum rc next_row(struct change_stream *stream, struct change *change, boo
         if (!*found)
             return RC_OK;
         stream->row++;
+        stream->event_rows++;
     } while (stream->row <= stream->skip);
     change->kind = CHANGE_ROW;
     change->row = stream->row;
@@ -577,9 +630,14 @@ static enum rc commit_transaction(struct change_stream *stream, struct change *c
         return rc;
     change->kind = CHANGE_COMMIT;
     change->row = stream->row;
+    change->emptied = stream->emptied;
     stream->counts.transactions++;
     stream->skip = 0;
     stream->offset = stream->end;
+    stream->last_gtid = stream->gtid;
+    stream->last_group_begin = stream->group_begin;
+    memcpy(stream->last_group_file, stream->group_file, sizeof(stream->last_group_file));
+    stream->has_last = true;
     forget_transaction(stream);
     return RC_OK;
 }

@@ -45,7 +45,9 @@ struct change {
     uint64_t row;                      /* its number in the transaction, from 1 */
     const struct binlog_value *values; /* one for each column of `table` of the stream; borrowed
                                           until the next call */
-    uint32_t time_s;                   /* when the statement ran, since 1970 */
+    bool emptied;    /* CHANGE_COMMIT: the transaction is a statement that has removed all rows of
+                        the table and lets its AUTO_INCREMENT begin again */
+    uint32_t time_s; /* when the statement ran, since 1970 */
 };
 
 /* What is counted and not passed on. */
@@ -81,6 +83,21 @@ struct change_stream {
     uint64_t skip;                    /* rows of the first transaction that were done before */
     char skip_gtid[BINLOG_GTID_SIZE]; /* its GTID */
     uint32_t time_s;                  /* of the last event */
+    uint32_t group_time_s;            /* of the GTID: when COMMIT, or the only statement, began */
+    uint32_t file_time_s;             /* when the file was begun; 0: before its first event */
+
+    /* Of the present transaction, or of the last one outside of it. Events: that of BEGIN, or of
+     * its GTID on MariaDB, is the first one, and those inside of a payload count; 0: it has no
+     * BEGIN. */
+    uint64_t events;
+    uint64_t event_rows; /* of the table in the last event so far */
+    uint64_t group_begin;
+    uint64_t body_begin; /* of its first event, behind the GTID on MySQL */
+    char group_file[BINLOG_FILE_SIZE];
+    bool has_last; /* a transaction was read to its end. Of the last one: */
+    struct binlog_gtid last_gtid;
+    uint64_t last_group_begin; /* not that of one that a crash has cut off since */
+    char last_group_file[BINLOG_FILE_SIZE];
 
     /* The table as its last map describes it. */
     struct binlog_table table;
@@ -88,7 +105,8 @@ struct change_stream {
     uint64_t table_version; /* grows whenever the description differs from the one before */
 
     enum change_state state;
-    bool ended; /* CHANGE_COMMIT is to be passed on */
+    bool ended;   /* CHANGE_COMMIT is to be passed on */
+    bool emptied; /* with it */
     struct change_savepoint savepoints[CHANGE_SAVEPOINTS_MAX];
     size_t savepoint_count;
 
@@ -105,6 +123,11 @@ struct change_stream {
     struct binlog_value *values;
     uint64_t begin; /* of the last event in its file, and its end */
     uint64_t end;
+
+    /* Set by the user: called for each event before it is handled, also for those inside of a
+     * payload. NULL: not called. */
+    void (*on_event)(void *ctx, const struct binlog_event *event);
+    void *on_event_ctx;
 };
 
 /* schema and name are borrowed until change_stream_done(). They are as the server writes them, also
@@ -129,6 +152,15 @@ enum rc change_stream_begin(struct change_stream *stream, bool mariadb, const ch
  * until the next CHANGE_WANTS_EVENT. */
 enum rc change_stream_give(struct change_stream *stream, const void *bytes, size_t len,
                            struct err *err);
+
+/* Gives one event that another stream has parsed and verified, and where it lies in its file; as
+ * change_stream_give(). Such events may leave out what does not concern the table: all but the GTID
+ * and one event that ends the transaction. */
+void change_stream_take(struct change_stream *stream, const struct binlog_event *event,
+                        uint64_t begin, uint64_t end);
+
+/* Between two transactions: events from here on follow, and the next transaction begins there. */
+void change_stream_move(struct change_stream *stream, const char *file, uint64_t offset);
 
 /* Finds the next change. After RC_FATAL the stream can only begin again or be freed. */
 enum rc change_stream_next(struct change_stream *stream, struct change *change, struct err *err);

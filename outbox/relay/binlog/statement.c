@@ -51,6 +51,8 @@ static void skip_blanks(struct text *text)
             text->at++;
         else if (skip_version(text))
             continue;
+        else if (begins_with(text, "*/")) /* behind text that is executed */
+            text->at += 2;
         else if (begins_with(text, "/*"))
             skip_behind(text, "*/");
         else if (begins_with(text, "--") || *text->at == '#')
@@ -164,6 +166,89 @@ void statement_parse(struct statement *statement, const struct binlog_query *que
         statement->kind = changes_rows(&text) ? STATEMENT_DATA : STATEMENT_OTHER;
     if (statement->kind == STATEMENT_SAVEPOINT || statement->kind == STATEMENT_ROLLBACK_TO)
         statement->savepoint = hash_name(&text);
+}
+
+/* Takes a name and returns whether it is this one, whatever its case. A name in quotes ends at the
+ * first quote: one that has a quote in it is no name of a lane. */
+static bool take_name(struct text *text, const char *name, size_t name_len)
+{
+    struct text rest = *text;
+    char quote = '\0';
+    const char *from;
+    size_t len;
+
+    skip_blanks(&rest);
+    if (rest.at < rest.end && (*rest.at == '`' || *rest.at == '"'))
+        quote = *rest.at++;
+    from = rest.at;
+    while (rest.at < rest.end && (quote ? *rest.at != quote : is_of_word(*rest.at)))
+        rest.at++;
+    len = (size_t)(rest.at - from);
+    if (quote && rest.at < rest.end)
+        rest.at++;
+    *text = rest;
+    return len == name_len && strncasecmp(from, name, len) == 0;
+}
+
+static bool take_char(struct text *text, char c)
+{
+    struct text rest = *text;
+
+    skip_blanks(&rest);
+    if (rest.at == rest.end || *rest.at != c)
+        return false;
+    rest.at++;
+    *text = rest;
+    return true;
+}
+
+/* Takes `table` or `schema.table`. */
+static bool take_table(struct text *text, const struct binlog_query *query, const char *schema,
+                       const char *name)
+{
+    struct text rest = *text;
+    bool is_schema = take_name(&rest, schema, strlen(schema));
+
+    if (take_char(&rest, '.')) {
+        *text = rest;
+        return take_name(text, name, strlen(name)) && is_schema;
+    }
+    return take_name(text, name, strlen(name)) && query->schema_len == strlen(schema) &&
+           strncasecmp(query->schema, schema, query->schema_len) == 0;
+}
+
+/* TRUNCATE [TABLE], DROP TABLE [IF EXISTS] or CREATE OR REPLACE TABLE. *many: a list of tables
+ * follows. */
+static bool take_emptying_words(struct text *text, bool *many)
+{
+    *many = false;
+    if (take_word(text, "TRUNCATE")) {
+        take_word(text, "TABLE");
+        return true;
+    }
+    if (take_word(text, "CREATE"))
+        return take_word(text, "OR") && take_word(text, "REPLACE") && take_word(text, "TABLE");
+    *many = true;
+    if (!take_word(text, "DROP") || (!take_word(text, "TABLE") && !take_word(text, "TABLES")))
+        return false;
+    if (take_word(text, "IF"))
+        take_word(text, "EXISTS");
+    return true;
+}
+
+bool statement_empties(const struct binlog_query *query, const char *schema, const char *name)
+{
+    struct text text = {query->text, query->text + query->text_len};
+    bool many;
+
+    skip_settings(&text);
+    if (!take_emptying_words(&text, &many))
+        return false;
+    do {
+        if (take_table(&text, query, schema, name))
+            return true;
+    } while (many && take_char(&text, ','));
+    return false;
 }
 
 bool statement_names(const struct binlog_query *query, const char *name)

@@ -37,4 +37,8 @@ void statement_parse(struct statement *statement, const struct binlog_query *que
  * a view. */
 bool statement_names(const struct binlog_query *query, const char *name);
 
+/* Whether the statement removes all rows of this table and lets its AUTO_INCREMENT begin again:
+ * TRUNCATE, DROP TABLE, CREATE OR REPLACE TABLE. The case of names is not looked at. */
+bool statement_empties(const struct binlog_query *query, const char *schema, const char *name);
+
 #endif
