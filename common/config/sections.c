@@ -94,9 +94,16 @@ static struct lane_section *find_section(struct lane_sections *sections, const c
 static void set_defaults(struct lane_section *section, const char *name)
 {
     memset(section, 0, sizeof(*section));
+    for (size_t i = 0; i < settings_table_count; i++) {
+        const struct setting *setting = &settings_table[i];
+
+        if (!lane_section_is(setting->section) || !setting->standard[0])
+            continue;
+        if (setting_store(setting, &section->values, setting->standard, NULL) != RC_OK)
+            assert(false);
+    }
     snprintf(section->values.name, sizeof(section->values.name), "%s", name);
     snprintf(section->values.table, sizeof(section->values.table), "%s", name);
-    snprintf(section->values.source, sizeof(section->values.source), "%s", LANE_SOURCE_TABLE);
 }
 
 /* first_key: NULL for a heading. */

@@ -338,6 +338,7 @@ static void a_lane_without_a_section_has_the_defaults(void **state)
     assert_string_equal(settings->lanes[0].table, "b");
     assert_string_equal(settings->lanes[0].source, "table");
     assert_string_equal(settings->lanes[0].topics, "x=y");
+    assert_int_equal(settings->lanes[0].keep_ms, 3600000);
     assert_string_equal(settings->lanes[1].table, "a");
     config_free(config);
 }
@@ -356,6 +357,7 @@ static void the_sources_of_a_lane_override_each_other(void **state)
     assert_string_equal(settings->lanes[0].source, LANE_SOURCE_TABLE);
     assert_string_equal(settings->lanes[1].table, "old_Name");
     assert_string_equal(settings->lanes[1].source, LANE_SOURCE_BINLOG);
+    assert_int_equal(settings->lanes[1].keep_ms, 3600000);
     assert_string_equal(settings->lanes[1].topics, "vote=vote-events");
     config_free(config);
 }
