@@ -50,7 +50,7 @@ const char *place_find_dot(const char *text);
  * taken for the one that counts. */
 enum rc place_check_once(struct config_source was, struct config_source now, struct err *err);
 
-#define LANE_KEYS_MAX 8
+#define LANE_KEYS_MAX 16
 #define LANE_SECTION_SIZE (sizeof(SETTINGS_LANE_PREFIX) + SETTING_NAME_SIZE)
 
 struct lane_section {

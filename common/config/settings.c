@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/settings.h"
 
+#include "common/config/lane_texts.h"
 #include "common/text.h"
 
 #include <errno.h>
@@ -295,6 +296,20 @@ const struct setting settings_table[] = {
      "Columns of a table with other names than the outbox, as field=column,field=column, of a lane "
      "with source = binlog. The fields are id, aggregatetype, aggregateid, type, payload, headers "
      "and created_at; one that is not named is in the column of its own name."},
+    {LANE(header_columns, SETTING_LANE_TEXT), "", 0, 0, "column:header,...",
+     "Further columns that become headers of the record, as column,column:header, of a lane with "
+     "source = binlog: texts as a SELECT returns them, bytes as they are, NULL as a header without "
+     "a value."},
+    {LANE(topic, SETTING_LANE_TEXT), "", 0, 0, "topic with $0 to $9",
+     "Topic of the aggregate types that topics does not list, with ${routedByValue} for the type "
+     "and $0 to $9 for what topic_regex matches; not set: relay.topic_prefix and the type."},
+    {LANE(topic_regex, SETTING_LANE_TEXT), "", 0, 0, "regular expression",
+     "POSIX extended regular expression for topic. An aggregate type that it does not match as a "
+     "whole is its own topic; not set: it matches all of them."},
+    {LANE(empty_payload, SETTING_CHOICE), LANE_EMPTY_VALUE, 0, 0,
+     LANE_EMPTY_VALUE "|" LANE_EMPTY_TOMBSTONE,
+     "What a text payload without any character but blanks becomes, in a lane with source = "
+     "binlog: the value as it is, or a tombstone as a payload that is NULL."},
 
     {NUMBER(retry, threads), "4", 0, 256, NULL,
      "Threads that run tasks; 0: the thread that claims the tasks runs them, too."},
@@ -738,6 +753,10 @@ enum rc setting_store(const struct setting *setting, void *base, const char *tex
                           "a field and its column; expected field=column,field=column with the "
                           "fields " LANE_FIELDS,
                           err);
+    case SETTING_LANE_TEXT:
+        if (*text && lane_text_check(setting->key, text, err) != RC_OK)
+            return RC_FATAL;
+        return store_text(setting, base, text, err);
     case SETTING_HOSTS:
         if (!*text)
             return store_text(setting, base, text, err);
@@ -815,6 +834,9 @@ void setting_put_range(const struct setting *setting, struct buf *out)
     case SETTING_COLUMN_MAP:
         buf_text_put(out, "field=column,...");
         return;
+    case SETTING_LANE_TEXT:
+        buf_text_put(out, setting->choices);
+        return;
     case SETTING_HOSTS:
         buf_text_put(out, "hosts");
         return;
@@ -849,24 +871,6 @@ bool setting_is_secret_property(const char *name)
         if (strstr(name, words[i]))
             return true;
     }
-    return false;
-}
-
-bool settings_lane_column(const struct lane_settings *lane, const char *field,
-                          char column[SETTING_NAME_SIZE])
-{
-    const char *map = lane->columns;
-    size_t field_len = strlen(field);
-    size_t len;
-
-    for (const char *pair; (pair = list_next(&map, ',', &len));) {
-        if (len <= field_len || pair[field_len] != '=' || memcmp(pair, field, field_len) != 0)
-            continue;
-        snprintf(column, SETTING_NAME_SIZE, "%.*s", (int)(len - field_len - 1),
-                 pair + field_len + 1);
-        return true;
-    }
-    snprintf(column, SETTING_NAME_SIZE, "%s", field);
     return false;
 }
 

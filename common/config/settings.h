@@ -53,10 +53,14 @@ struct kafka_property {
 struct lane_settings {
     char name[SETTING_NAME_SIZE];
     char table[SETTING_NAME_SIZE];
-    char source[SETTING_NAME_SIZE];  /* LANE_SOURCE_TABLE | LANE_SOURCE_BINLOG */
-    int64_t keep_ms;                 /* of published rows, with source = binlog; -1: for ever */
-    char topics[SETTING_LIST_SIZE];  /* "vote=vote-events,order=orders" */
-    char columns[SETTING_LIST_SIZE]; /* "id=event_id,aggregateid=root_id" */
+    char source[SETTING_NAME_SIZE];           /* LANE_SOURCE_TABLE | LANE_SOURCE_BINLOG */
+    int64_t keep_ms;                    /* of published rows, with source = binlog; -1: for ever */
+    char topics[SETTING_LIST_SIZE];     /* "vote=vote-events,order=orders" */
+    char columns[SETTING_LIST_SIZE];    /* "id=event_id,aggregateid=root_id" */
+    char header_columns[SETTING_LIST_SIZE]; /* "tenant,version:schema"; see lane_texts.h */
+    char topic[SETTING_TEXT_SIZE];          /* "orders.$1" */
+    char topic_regex[SETTING_TEXT_SIZE];
+    char empty_payload[SETTING_NAME_SIZE]; /* LANE_EMPTY_VALUE | LANE_EMPTY_TOMBSTONE */
 };
 
 struct settings {
@@ -213,6 +217,7 @@ enum setting_kind {
     SETTING_TOPICS,      /* comma-separated Kafka topics */
     SETTING_TOPIC_MAP,   /* "name=topic,name=topic", may be empty */
     SETTING_COLUMN_MAP,  /* "field=column,field=column" with fields of `choices`, may be empty */
+    SETTING_LANE_TEXT,   /* see lane_texts.h; choices: its form in a few words; may be empty */
     SETTING_TOPIC_PREFIX,
     SETTING_HOSTS, /* comma-separated name, name:port or *.suffix, may be empty */
     SETTING_PATHS, /* comma-separated absolute paths, may be empty */
@@ -259,6 +264,8 @@ extern const size_t settings_roles_count;
 #define LANE_SOURCE_TABLE "table"
 #define LANE_SOURCE_BINLOG "binlog"
 #define LANE_FIELDS "id|aggregatetype|aggregateid|type|payload|headers|created_at"
+#define LANE_EMPTY_VALUE "value"
+#define LANE_EMPTY_TOMBSTONE "tombstone"
 #define RELAY_WAKEUP_BINLOG "binlog"
 
 #define SETTINGS_KAFKA "kafka"
@@ -296,11 +303,6 @@ int64_t setting_number(const struct setting *setting, const void *base);
 /* Whether a property of librdkafka may hold a secret, judged by its name because librdkafka has no
  * list of such properties. */
 bool setting_is_secret_property(const char *name);
-
-/* Writes the column of a field of LANE_FIELDS: that of lane.NAME.columns, or the one of its own
- * name. Returns whether the setting names it. */
-bool settings_lane_column(const struct lane_settings *lane, const char *field,
-                          char column[SETTING_NAME_SIZE]);
 
 /* api.votes is not off: otherwise serve takes tasks only, and needs no tables for votes. */
 bool settings_serve_votes(const struct settings *settings);

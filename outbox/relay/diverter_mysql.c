@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/diverter_mysql.h"
 
+#include "common/config/lane_texts.h"
 #include "common/hash.h"
 #include "common/log.h"
 #include "common/text.h"

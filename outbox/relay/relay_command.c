@@ -19,6 +19,7 @@
 #include "outbox/relay/source_mysql.h"
 #include "outbox/relay/stream/stream_lane.h"
 #include "outbox/relay/stream/stream_wakeup_mysql.h"
+#include "outbox/relay/topics.h"
 #include "outbox/relay/writers_mysql.h"
 
 #include <inttypes.h>
@@ -213,21 +214,48 @@ static enum rc open_runtime(struct relay *relay, const struct lane_settings *own
     return rc;
 }
 
+static enum rc check_lane(const struct lane_settings *lane, struct err *err)
+{
+    bool is_stream = strcmp(lane->source, LANE_SOURCE_BINLOG) == 0;
+    struct topic_rule rule;
+    enum rc rc = topic_rule_init(&rule, lane->topic, lane->topic_regex, err);
+
+    topic_rule_done(&rule);
+    if (rc != RC_OK) {
+        err_wrap(err, "lane.%s", lane->name);
+        return rc;
+    }
+    if (lane->columns[0] && !is_stream)
+        return err_fail(err, RC_REJECT, 0,
+                        "lane.%s.columns needs lane.%s.source = " LANE_SOURCE_BINLOG
+                        ": a lane that polls needs the columns of the outbox",
+                        lane->name, lane->name);
+    if (lane->header_columns[0] && !is_stream)
+        return err_fail(err, RC_REJECT, 0,
+                        "lane.%s.header_columns needs lane.%s.source = " LANE_SOURCE_BINLOG
+                        ": a lane that polls reads the columns of the outbox alone; its headers "
+                        "are those of the column headers",
+                        lane->name, lane->name);
+    if (strcmp(lane->empty_payload, LANE_EMPTY_VALUE) != 0 && !is_stream)
+        return err_fail(err, RC_REJECT, 0,
+                        "lane.%s.empty_payload needs lane.%s.source = " LANE_SOURCE_BINLOG
+                        ": a lane that polls publishes the payload as it is",
+                        lane->name, lane->name);
+    return RC_OK;
+}
+
 static enum rc check_settings(const struct settings *settings, struct err *err)
 {
+    enum rc rc = RC_OK;
+
     if (settings->relay.send_timeout_ms >= settings->relay.lease_ms)
         return err_fail(err, RC_REJECT, 0,
                         "relay.send_timeout_ms = %" PRId64 " has to be less than relay.lease_ms "
                         "= %" PRId64 ": a relay that lost a lane must not send its rows",
                         settings->relay.send_timeout_ms, settings->relay.lease_ms);
-    for (size_t i = 0; i < settings->lane_count; i++)
-        if (settings->lanes[i].columns[0] &&
-            strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) != 0)
-            return err_fail(err, RC_REJECT, 0,
-                            "lane.%s.columns needs lane.%s.source = " LANE_SOURCE_BINLOG
-                            ": a lane that polls needs the columns of the outbox",
-                            settings->lanes[i].name, settings->lanes[i].name);
-    return broker_kafka_check(settings, err);
+    for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++)
+        rc = check_lane(&settings->lanes[i], err);
+    return rc == RC_OK ? broker_kafka_check(settings, err) : rc;
 }
 
 _Static_assert(SETTINGS_LANES_MAX <= RELAY_LANES_MAX, "each lane has its metrics");

@@ -4,6 +4,7 @@
 #include "common/hash.h"
 #include "common/text.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static void copy_row(struct relay_row *copy, char *place, const struct relay_row
     copy->type = copy_bytes(&place, row->type);
     copy->payload = copy_bytes(&place, row->payload);
     copy->headers = copy_bytes(&place, row->headers);
+    copy->extras = copy_bytes(&place, row->extras);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -147,7 +149,7 @@ void relay_batch_reset(struct relay_batch *batch)
 size_t relay_row_bytes(const struct relay_row *row)
 {
     return row->id.len + row->aggregate_type.len + row->aggregate_id.len + row->type.len +
-           row->payload.len + row->headers.len;
+           row->payload.len + row->headers.len + row->extras.len;
 }
 
 bool relay_batch_add(struct relay_batch *batch, const struct relay_row *row)
@@ -185,6 +187,49 @@ struct relay_row *relay_row_copy(const struct relay_row *row)
     if (copy)
         copy_row(copy, (char *)(copy + 1), row);
     return copy;
+}
+
+/* Before each header of the extras; the name has a zero byte at its end. */
+struct extra {
+    uint32_t name_size;
+    uint32_t value_len;
+};
+
+#define EXTRA_NULL UINT32_MAX
+
+size_t relay_extra_size(const char *name, struct bytes value)
+{
+    return sizeof(struct extra) + strlen(name) + 1 + value.len;
+}
+
+void relay_extra_put(struct buf *extras, const char *name, struct bytes value)
+{
+    struct extra extra = {(uint32_t)strlen(name) + 1,
+                          value.data ? (uint32_t)value.len : EXTRA_NULL};
+
+    assert(value.len < EXTRA_NULL);
+    buf_put(extras, &extra, sizeof(extra));
+    buf_put(extras, name, extra.name_size);
+    if (value.data && value.len > 0)
+        buf_put(extras, value.data, value.len);
+}
+
+bool relay_extra_next(struct bytes *extras, const char **name, struct bytes *value)
+{
+    struct extra extra;
+    size_t len;
+
+    if (extras->len == 0)
+        return false;
+    assert(extras->len >= sizeof(extra));
+    memcpy(&extra, extras->data, sizeof(extra));
+    len = extra.value_len == EXTRA_NULL ? 0 : extra.value_len;
+    assert(extras->len - sizeof(extra) >= extra.name_size + len);
+    *name = extras->data + sizeof(extra);
+    *value = (struct bytes){extra.value_len == EXTRA_NULL ? NULL : *name + extra.name_size, len};
+    extras->data = *name + extra.name_size + len;
+    extras->len -= sizeof(extra) + extra.name_size + len;
+    return true;
 }
 
 struct bytes relay_row_id(const struct relay_row *row, char uuid[ID_TEXT_SIZE])
@@ -289,4 +334,16 @@ uint64_t ordering_key_hash_of_text(const char *key)
     for (size_t i = 0; i < len; i++)
         raw[i] = (char)(hex_value(id[2 * i]) << 4 | hex_value(id[2 * i + 1]));
     return ordering_key_hash_of_row(topic, (struct bytes){raw, len});
+}
+
+void relay_row_name_key(const struct relay_row *row, char *name, size_t size)
+{
+    size_t len = row->aggregate_id.len < size ? row->aggregate_id.len : size - 1;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = row->aggregate_id.data[i];
+
+        name[i] = c >= ' ' && c < 0x7f ? c : '?';
+    }
+    name[len] = '\0';
 }

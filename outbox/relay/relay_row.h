@@ -13,9 +13,9 @@
 #ifndef OUTBOX_RELAY_RELAY_ROW_H
 #define OUTBOX_RELAY_RELAY_ROW_H
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/id.h"
-#include "outbox/relay/relay_row.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,13 +40,13 @@ struct bytes {
 #define ROW_EXTRA_BYTES_MAX (4 * 4 * (ROW_TEXT_BYTES_MAX + 1) + ROW_HEADERS_BYTES_MAX)
 
 struct relay_row {
-    int64_t seq;        /* in its lane: the table's, or the number in a stream */
-    int64_t table_seq;  /* of the table's column seq, for the header; 0: there is none */
-    int64_t created_ms; /* since 1970, or ROW_CREATED_UNKNOWN */
-    int64_t read_ms;    /* the database's clock when the row was read, since 1970 */
-    int64_t epoch;      /* of the lane's lease, read in the same snapshot as the row */
-    uint64_t size;      /* bytes of aggregateid and payload: of the record's key and value */
-    uint64_t headers_size;
+    int64_t seq;           /* in its lane: the table's, or the number in a stream */
+    int64_t table_seq;     /* of the table's column seq, for the header; 0: there is none */
+    int64_t created_ms;    /* since 1970, or ROW_CREATED_UNKNOWN */
+    int64_t read_ms;       /* the database's clock when the row was read, since 1970 */
+    int64_t epoch;         /* of the lane's lease, read in the same snapshot as the row */
+    uint64_t size;         /* bytes of aggregateid and payload: of the record's key and value */
+    uint64_t headers_size; /* bytes of headers and extras */
     bool oversize;  /* a column exceeds its bound: it makes no record. From a table payload and
                        headers were not read then; from a stream they are here */
     bool cut;       /* from a stream: it is larger than a batch, so the payload was left out */
@@ -57,7 +57,10 @@ struct relay_row {
     struct bytes type;
     struct bytes payload;
     struct bytes headers;
+    struct bytes extras; /* further columns as headers: see relay_extra_put() */
 };
+
+struct stream_position;
 
 struct relay_batch {
     struct relay_row *rows;
@@ -69,6 +72,12 @@ struct relay_batch {
     int64_t epoch; /* of the lease under which the rows were read */
     uint64_t scan; /* number of the full scan that read the rows; see reader.h */
     size_t next;   /* index of the first row that the sender has not handled */
+    /* Of a lane that publishes exactly once, else NULL: the position behind the batch, which the
+     * sender may take, and the number of the last row before it. */
+    struct stream_position *after;
+    int64_t after_row;
+    int64_t
+        emptied_row; /* of the same: the row behind which the table was emptied last; -1: none */
 };
 
 /* Allocates an empty batch for up to rows_max rows and arena_size bytes. The system assigns memory
@@ -100,6 +109,17 @@ size_t relay_row_bytes(const struct relay_row *row);
  * NULL when memory is exhausted. */
 struct relay_row *relay_row_copy(const struct relay_row *row);
 
+/* Appends a header to the bytes of the extras of a row: name and value stand in them, so that
+ * they are copied with the row and need nothing else. value.data is NULL for SQL NULL. */
+void relay_extra_put(struct buf *extras, const char *name, struct bytes value);
+
+/* Returns the number of bytes that relay_extra_put() appends. */
+size_t relay_extra_size(const char *name, struct bytes value);
+
+/* Takes the first header of the extras, which relay_extra_put() made; both are borrowed from them.
+ * False: there is none left. */
+bool relay_extra_next(struct bytes *extras, const char **name, struct bytes *value);
+
 /* Returns the event id as it is published, borrowed from row or written into uuid: an id of 16
  * bytes that is not printable ASCII is a UUID in binary form and becomes its text; any other id
  * stays as it is. With id_padded up to four bytes may be missing at the end: they were blanks,
@@ -126,5 +146,9 @@ void ordering_key_make_text(char key[ORDERING_KEY_SIZE], const char *topic,
 /* Returns ordering_key_hash_of_row() of a key that ordering_key_make_text() wrote. For any other
  * text the result is a hash without meaning, never 0. */
 uint64_t ordering_key_hash_of_text(const char *key);
+
+/* Writes the row's aggregateid as printable ASCII for the log, cut off to size bytes with its NUL.
+ */
+void relay_row_name_key(const struct relay_row *row, char *name, size_t size);
 
 #endif

@@ -102,6 +102,17 @@ static void emit_original_timestamp(const struct header_sink *sink, const struct
         emit_header(sink, ROW_RECORD_ORIGINAL_TIMESTAMP, time, utc_format(row->created_ms, time));
 }
 
+/* The columns of lane.NAME.header_columns. */
+static void emit_extras(const struct header_sink *sink, struct bytes extras, const json_t *object)
+{
+    const char *name;
+    struct bytes value;
+
+    while (relay_extra_next(&extras, &name, &value))
+        if (!has_member(object, name))
+            sink->on_header(sink->ctx, name, value);
+}
+
 /* seq must be above 0. */
 static struct bytes format_seq(int64_t seq, char digits[SEQ_DIGITS_MAX])
 {
@@ -132,6 +143,8 @@ static json_t *make_hex_json(struct bytes bytes)
 
 static json_t *make_value_json(struct bytes bytes)
 {
+    if (!bytes.data)
+        return json_null();
     return is_text(bytes) ? json_stringn(bytes.data, bytes.len)
                           : json_pack("{s:o}", "hex", make_hex_json(bytes));
 }
@@ -233,6 +246,7 @@ enum rc row_record_headers(const struct relay_row *row, int64_t timestamp_ms, co
         emit_bytes(&sink, "seq", format_seq(row->table_seq, digits));
     emit_header(&sink, "lane", lane, strlen(lane));
     emit_original_timestamp(&sink, row, timestamp_ms, object);
+    emit_extras(&sink, row->extras, object);
     if (object)
         rc = emit_members(&sink, object, err);
     json_decref(object);

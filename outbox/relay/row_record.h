@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds the headers of the Kafka record of an outbox row: Debezium's id, CloudEvents attributes in
- * binary mode if they are enabled, the seq and the lane of the row, and the members of the row's
- * headers column. The relay uses them for the records that it sends. The diverter uses them for the
- * options of the handler `kafka` in the task of a refused row, so that both paths send the same
- * record. Pure; any thread. */
+ * binary mode if they are enabled, the seq and the lane of the row, the columns that the lane's
+ * header_columns names, and the members of the row's headers column. A member of that column
+ * replaces a column of the same name. The relay uses the headers for the records that it sends. The
+ * diverter uses them for the options of the handler `kafka` in the task of a refused row, so that
+ * both paths send the same record. Pure; any thread. */
 #ifndef OUTBOX_RELAY_ROW_RECORD_H
 #define OUTBOX_RELAY_ROW_RECORD_H
 
@@ -15,7 +16,8 @@
  * the relay's own headers and the framing. Those members have at most ROW_HEADERS_BYTES_MAX. */
 #define ROW_RECORD_OWN_BYTES_MAX 4096
 
-/* Receives one header. name and value are borrowed for the call; value.data is never NULL. */
+/* Receives one header. name and value are borrowed for the call; value.data is NULL for a header
+ * without a value. */
 typedef void (*row_record_on_header)(void *ctx, const char *name, struct bytes value);
 
 /* Returns the timestamp of row's record in ms since 1970, or 0 for the time of sending. The

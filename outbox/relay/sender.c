@@ -814,7 +814,9 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
     sender->breaker.backoff =
         (struct backoff){.base_ms = BREAKER_BASE_MS, .cap_ms = BREAKER_CAP_MS};
     topics_init(&sender->topics, lane->own->topics, settings->relay.topic_prefix);
-    rc = flight_init(&sender->flight, flight_rows(settings), err);
+    rc = topics_set_rule(&sender->topics, lane->own->topic, lane->own->topic_regex, err);
+    if (rc == RC_OK)
+        rc = flight_init(&sender->flight, flight_rows(settings), err);
     if (rc != RC_OK)
         sender_done(sender);
     return rc;

@@ -57,6 +57,20 @@ TIMES = [
 ]
 
 
+# Types of columns that may become headers only.
+HEADERS = [
+    ("DATE", ["'2026-11-27'", "NULL", "'1000-01-01'", "'9999-12-31'"]),
+    ("TIME(3)", ["'08:09:10.123'", "NULL", "'-838:59:59'", "'00:00:00'"]),
+    ("TIME", ["'08:09:10'", "NULL", "'-00:00:01'", "'838:59:59'"]),
+    ("YEAR", ["2026", "NULL", "1901", "2155"]),
+    ("TIMESTAMP NULL", ["'2026-11-27 08:09:10'", "NULL", "'1970-01-01 00:00:01'", "'2038-01-19 03:14:07'"]),
+    ("TIMESTAMP(1) NULL", ["'2026-11-27 08:09:10.1'", "NULL", "'1970-01-01 00:00:01'",
+                           "'2038-01-19 03:14:07.9'"]),
+    ("DATETIME(6)", ["'2026-11-27 08:09:10.123456'", "NULL", "'1000-01-01'", "'9999-12-31 23:59:59.9'"]),
+    ("DECIMAL(40,20)", ["-12345678901234567890.00000000000000000001", "NULL", "0", "0.5"]),
+]
+
+
 def column_of(pair):
     """A definition that may be NULL."""
     return pair[0] if "NULL" in pair[0] else pair[0] + " NULL"
@@ -83,17 +97,17 @@ class Rows(binlog_server.LogCase):
         self.addCleanup(self.ask, f"SET GLOBAL binlog_row_metadata = '{before}'")
         self.cursor.execute(f"SET GLOBAL binlog_row_metadata = '{level}'")
 
-    def run_program(self, before, fields=None):
+    def run_program(self, before, fields=None, headers=()):
         stream = self.stream(untilEnd=True, gtids=before)
         rc, _, _, text = stream.end()
         self.assertEqual(rc, "ok", text)
         options = {"host": self.server.host, "port": self.server.port, "user": "root", "schema": "shop",
-                   "table": "outbox", "columns": fields or OURS}
+                   "table": "outbox", "columns": fields or OURS, "headers": list(headers)}
         return subprocess.run([PROGRAM, json.dumps(options), stream.file], capture_output=True, text=True,
                               timeout=60, check=False)
 
-    def read(self, before, fields=None):
-        done = self.run_program(before, fields)
+    def read(self, before, fields=None, headers=()):
+        done = self.run_program(before, fields, headers)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -129,7 +143,7 @@ class Rows(binlog_server.LogCase):
                            field: column_of(kind)}
                 self.make(**columns)
                 before = self.position()
-                for value in kind[1]:
+                for value in [*kind[1], "NULL"]:
                     self.cursor.execute(f"INSERT INTO outbox ({field}) VALUES ({value})")
                 self.check({**OURS, "seq": None, "headers": None,
                             "created_at": "created_at" if field == "created_at" else None}, before)
@@ -151,6 +165,28 @@ class Rows(binlog_server.LogCase):
 
     def test_times_of_all_types(self):
         self.both_ways("created_at", TIMES)
+
+    def test_headers_of_all_types(self):
+        """Rows of a table with a column of each type, the last one without values: the bytes of a SELECT."""
+        kinds = [kind for kind in KEYS + PAYLOADS + TIMES + HEADERS if "70000" not in kind[1][-1]
+                 and "30000" not in kind[1][-1]]
+        for part in kinds[:16], kinds[16:32], kinds[32:]:
+            columns = {f"c{n}": column_of(kind) for n, kind in enumerate(part)}
+            self.cursor.execute("DROP TABLE IF EXISTS outbox")
+            self.make(id="CHAR(36)", aggregatetype="VARCHAR(255)", aggregateid="VARCHAR(255)",
+                      type="VARCHAR(255)", payload="LONGBLOB", **columns)
+            before = self.position()
+            for number in range(5):
+                values = [(kind[1] + ["NULL"])[number] for kind in part]
+                self.cursor.execute(f"INSERT INTO outbox ({', '.join(columns)}) VALUES "
+                                    f"({', '.join(values)})")
+            asked = [name if "BIN" in kind[0] or "BLOB" in kind[0] else
+                     f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+                     for name, kind in zip(columns, part)]
+            self.assertEqual(
+                [row[9:] for row in self.read(before, {**OURS, "seq": None}, columns)],
+                [[None if value is None else value.hex() for value in row]
+                 for row in self.ask(f"SELECT {', '.join(asked)} FROM outbox ORDER BY place")])
 
     def test_the_table_of_this_program(self):
         text = (suite.ROOT / "schema/migrate/0001_outbox.sql").read_text()

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* tallybox-binlog-outbox OPTIONS FILE: the relay rows that the binary log has of an outbox table,
  * for the end-to-end tests. OPTIONS is a JSON object: host, port, user, schema, table and columns,
- * which has the column of each field, as {"id": "event_id"}. FILE is a stream of the server's
- * binary log.
+ * which has the column of each field, as {"id": "event_id"}; and headers, an array of columns that
+ * become headers. FILE is a stream of the server's binary log.
  *
  * Prints a JSON array for each row: seq, created_ms, whether it is above the limits, and the bytes
- * of id, aggregatetype, aggregateid, type, payload and headers in hexadecimal digits or null. Exit
- * code 1 with the reason for what cannot be made into a row. */
+ * of id, aggregatetype, aggregateid, type, payload, headers and the further columns in hexadecimal
+ * digits or null. Exit code 1 with the reason for what cannot be made into a row. */
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/binlog/change_stream.h"
@@ -45,6 +45,9 @@ static void print_row(const struct relay_row *row)
 {
     const struct bytes fields[] = {row->id,   row->aggregate_type, row->aggregate_id,
                                    row->type, row->payload,        row->headers};
+    struct bytes extras = row->extras;
+    struct bytes value;
+    const char *name;
     struct buf out = {0};
 
     buf_print(&out, "[%" PRId64 ", ", row->table_seq);
@@ -55,6 +58,8 @@ static void print_row(const struct relay_row *row)
     buf_text_put(&out, row->oversize ? ", true" : ", false");
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         put_bytes(&out, fields[i]);
+    while (relay_extra_next(&extras, &name, &value))
+        put_bytes(&out, value);
     printf("%s]\n", buf_text(&out));
     buf_done(&out);
 }
@@ -81,6 +86,7 @@ static enum rc take_change(const struct change_stream *present, const struct cha
 
 static enum rc read_definition(const json_t *options, struct err *err)
 {
+    const json_t *headers = json_object_get(options, "headers");
     struct db *db = NULL;
     enum rc rc;
 
@@ -92,6 +98,11 @@ static enum rc read_definition(const json_t *options, struct err *err)
     for (size_t i = 0; i < OUTBOX_FIELDS; i++)
         names[i] =
             json_string_value(json_object_get(json_object_get(options, "columns"), field_names[i]));
+    for (size_t i = 0; i < json_array_size(headers); i++) {
+        const char *column = json_string_value(json_array_get(headers, i));
+
+        outbox_columns_add_header(&columns, column, column);
+    }
     rc = db_open(&db, &settings, err);
     if (rc == RC_OK)
         rc = outbox_columns_read(db, text_of(options, "schema"), text_of(options, "table"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/config/config_command.h"
 
+#include "common/config/lane_texts.h"
 #include "common/config/settings.h"
 
 #include <setjmp.h>
@@ -325,6 +326,94 @@ static void a_bad_list_names_the_part(void **state)
     refused(SETS("relay.topic_prefix=out box"), NULL,
             "--set relay.topic_prefix: \"out box\" is not the beginning of a topic; expected "
             "letters, digits and ._-, 185 at most");
+}
+
+static void a_bad_text_of_a_lane_names_what_is_wrong(void **state)
+{
+    (void)state;
+    refused(SETS("lane.outbox.header_columns=a b"), NULL,
+            "--set lane.outbox.header_columns: \"a b\" is not a column and its header; expected "
+            "column,column:header with letters, digits and _ (in a header also . and -), 64 at "
+            "most");
+    refused(SETS("lane.outbox.header_columns=tenant,"), NULL,
+            "--set lane.outbox.header_columns: \"\" is not a column and its header; expected "
+            "column,column:header with letters, digits and _ (in a header also . and -), 64 at "
+            "most");
+    refused(SETS("lane.outbox.header_columns=a:x,b:y, c : x"), NULL,
+            "--set lane.outbox.header_columns: the header \"x\" is there twice");
+    refused(SETS("lane.outbox.header_columns=id"), NULL,
+            "--set lane.outbox.header_columns: the header \"id\" is one of the relay's own (id, "
+            "seq, lane, original_timestamp, ce_..., tallybox-...): give another name, as id:NAME");
+    refused(SETS("lane.outbox.header_columns=kind:ce_type"), NULL,
+            "--set lane.outbox.header_columns: the header \"ce_type\" is one of the relay's own "
+            "(id, seq, lane, original_timestamp, ce_..., tallybox-...): give another name, as "
+            "kind:NAME");
+    refused(SETS("lane.outbox.header_columns=a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q"), NULL,
+            "--set lane.outbox.header_columns: has more than 16 columns");
+    refused(SETS("lane.outbox.topic=a/$1"), NULL,
+            "--set lane.outbox.topic: \"a/$1\" is not a topic at \"/$1\"; expected letters, "
+            "digits and ._-, ${routedByValue}, and $0 to $9");
+    refused(SETS("lane.outbox.topic=a.${other}"), NULL,
+            "--set lane.outbox.topic: \"a.${other}\" is not a topic at \"${other}\"; expected "
+            "letters, digits and ._-, ${routedByValue}, and $0 to $9");
+    refused(SETS("lane.outbox.topic_regex=(a"), NULL,
+            "--set lane.outbox.topic_regex: \"(a\" is not a POSIX extended regular expression: "
+            "Unmatched ( or \\(");
+    refused(SETS("lane.outbox.empty_payload=no"), NULL,
+            "--set lane.outbox.empty_payload: \"no\" is not one of: value|tombstone");
+}
+
+static void expressions_that_take_much_memory_are_refused(void **state)
+{
+    static const char *const values[] = {
+        "((((.{255}){255}){255}){255})",
+        "(((((((((((a+)+)+)+)+)+)+)+)+)+)+)",
+        "[[:alpha:]]{0,40}{40}",
+        "[]a{2}]{1001}",
+        "(a{9,}){200}",
+        "a{30}*{30}?{30}",
+        "\\({1001}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct err err = {0};
+
+        lane_text_check("topic_regex", values[i], &err);
+        if (!strstr(err.text, "takes too much memory"))
+            fail_msg("%s: %s", values[i], err.text);
+    }
+    assert_int_equal(lane_text_check("topic_regex", "([a-z]{1,249})_(v[0-9]+)+.{255}", NULL),
+                     RC_OK);
+    assert_int_equal(lane_text_check("topic_regex", "[{9999}[:alpha:]]+(x|\\{9999)*", NULL), RC_OK);
+}
+
+static void a_lane_has_the_headers_of_its_setting(void **state)
+{
+    struct config *config =
+        loaded(SETS("lane.outbox.header_columns= tenant, version : schema-version ,tenant:again",
+                    "lane.outbox.topic=a.$1.${routedByValue}", "lane.outbox.topic_regex=x(.*), y"),
+               NULL);
+    const struct lane_settings *lane = config_settings(config)->lanes;
+    const char *rest = lane->header_columns;
+    struct lane_header header;
+
+    (void)state;
+    assert_true(lane_header_next(&rest, &header));
+    assert_string_equal(header.column, "tenant");
+    assert_string_equal(header.name, "tenant");
+    assert_true(lane_header_next(&rest, &header));
+    assert_string_equal(header.column, "version");
+    assert_string_equal(header.name, "schema-version");
+    assert_true(lane_header_next(&rest, &header));
+    assert_string_equal(header.column, "tenant");
+    assert_string_equal(header.name, "again");
+    assert_false(lane_header_next(&rest, &header));
+    rest = "";
+    assert_false(lane_header_next(&rest, &header));
+    assert_string_equal(lane->topic_regex, "x(.*), y");
+    assert_int_equal(lane_topic_group_max(lane->topic), 1);
+    config_free(config);
 }
 
 static void a_lane_without_a_section_has_the_defaults(void **state)
@@ -686,6 +775,9 @@ int main(void)
         cmocka_unit_test(sections_of_roles_are_for_the_file),
         cmocka_unit_test(lists_are_kept_without_blanks),
         cmocka_unit_test(a_bad_list_names_the_part),
+        cmocka_unit_test(a_bad_text_of_a_lane_names_what_is_wrong),
+        cmocka_unit_test(expressions_that_take_much_memory_are_refused),
+        cmocka_unit_test(a_lane_has_the_headers_of_its_setting),
         cmocka_unit_test(a_lane_without_a_section_has_the_defaults),
         cmocka_unit_test(the_sources_of_a_lane_override_each_other),
         cmocka_unit_test(a_bad_setting_of_a_lane_names_its_place),

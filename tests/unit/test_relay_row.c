@@ -52,6 +52,44 @@ static void an_empty_value_stays_apart_from_null(void **state)
     relay_batch_done(&batch);
 }
 
+static void the_extras_of_a_row_are_copied_with_it(void **state)
+{
+    struct buf extras = {0};
+    struct relay_row in = row(7, NULL);
+    struct relay_row *copy;
+    struct bytes rest;
+    struct bytes value;
+    const char *name;
+
+    (void)state;
+    relay_extra_put(&extras, "tenant", (struct bytes){"a\0b", 3});
+    relay_extra_put(&extras, "none", (struct bytes){NULL, 0});
+    relay_extra_put(&extras, "empty", (struct bytes){"", 0});
+    assert_int_equal(extras.len, relay_extra_size("tenant", (struct bytes){"", 3}) +
+                                     relay_extra_size("none", (struct bytes){NULL, 0}) +
+                                     relay_extra_size("empty", (struct bytes){"", 0}));
+    in.extras = (struct bytes){extras.data, extras.len};
+    assert_int_equal(relay_row_bytes(&in), relay_row_bytes(&(struct relay_row){0}) + in.id.len +
+                                               in.aggregate_type.len + extras.len);
+    copy = relay_row_copy(&in);
+    assert_non_null(copy);
+    buf_done(&extras);
+    rest = copy->extras;
+    assert_true(relay_extra_next(&rest, &name, &value));
+    assert_string_equal(name, "tenant");
+    assert_int_equal(value.len, 3);
+    assert_memory_equal(value.data, "a\0b", 3);
+    assert_true(relay_extra_next(&rest, &name, &value));
+    assert_string_equal(name, "none");
+    assert_null(value.data);
+    assert_true(relay_extra_next(&rest, &name, &value));
+    assert_string_equal(name, "empty");
+    assert_non_null(value.data);
+    assert_int_equal(value.len, 0);
+    assert_false(relay_extra_next(&rest, &name, &value));
+    free(copy);
+}
+
 static void a_copy_of_a_row_has_its_own_bytes(void **state)
 {
     char payload[] = "a\0b";
@@ -173,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_row_is_kept_with_its_bytes),
         cmocka_unit_test(an_empty_value_stays_apart_from_null),
         cmocka_unit_test(a_copy_of_a_row_has_its_own_bytes),
+        cmocka_unit_test(the_extras_of_a_row_are_copied_with_it),
         cmocka_unit_test(a_row_that_does_not_fit_changes_nothing),
         cmocka_unit_test(sorting_brings_rows_into_the_order_of_seq),
         cmocka_unit_test(a_row_above_the_limit_is_refused_with_both_sizes),

@@ -157,6 +157,35 @@ static void a_row_is_the_record_that_the_relay_would_have_sent(void **state)
                    ",[\"b\",\"2\"],[\"a\",\"\xc3\xa4\\n\"]],\"timestampMs\":1772600767089}");
 }
 
+/* A member of the headers column stands for the column of that name. */
+static void columns_are_headers_of_the_record_too(void **state)
+{
+    struct relay_row row = row_of();
+    struct buf extras = {0};
+
+    (void)state;
+    relay_extra_put(&extras, "tenant", text_of("t-1"));
+    relay_extra_put(&extras, "raw", (struct bytes){"\xff\0", 2});
+    relay_extra_put(&extras, "none", (struct bytes){NULL, 0});
+    row.extras = (struct bytes){extras.data, extras.len};
+    assert_options(&row, "t",
+                   "{\"topic\":\"t\",\"key\":\"4711\"," OWN_HEADERS
+                   ",[\"tenant\",\"t-1\"],[\"raw\",{\"hex\":\"ff00\"}],[\"none\",null]],"
+                   "\"timestampMs\":1772600767089}");
+    row.headers = text_of("{\"tenant\":\"mine\"}");
+    assert_options(&row, "t",
+                   "{\"topic\":\"t\",\"key\":\"4711\"," OWN_HEADERS
+                   ",[\"raw\",{\"hex\":\"ff00\"}],[\"none\",null],[\"tenant\",\"mine\"]],"
+                   "\"timestampMs\":1772600767089}");
+    /* They are also beside headers that an operator has to correct. */
+    row.headers = text_of("[]");
+    assert_options(&row, "t",
+                   "{\"topic\":\"t\",\"key\":\"4711\"," OWN_HEADERS
+                   ",[\"tenant\",\"t-1\"],[\"raw\",{\"hex\":\"ff00\"}],[\"none\",null]],"
+                   "\"rowHeaders\":\"[]\",\"timestampMs\":1772600767089}");
+    buf_done(&extras);
+}
+
 static void without_a_source_there_are_no_cloud_events(void **state)
 {
     struct relay_row row = row_of();
@@ -336,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_changed_time_is_kept_in_a_header),
         cmocka_unit_test(an_application_that_gives_the_header_itself_is_believed),
         cmocka_unit_test(a_row_is_the_record_that_the_relay_would_have_sent),
+        cmocka_unit_test(columns_are_headers_of_the_record_too),
         cmocka_unit_test(without_a_source_there_are_no_cloud_events),
         cmocka_unit_test(bytes_that_are_no_text_are_hexadecimal),
         cmocka_unit_test(a_key_may_be_missing_or_empty),

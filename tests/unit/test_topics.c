@@ -40,7 +40,7 @@ static void a_mapped_type_goes_to_its_topic_and_others_get_the_prefix(void **sta
     free(topics);
 }
 
-static void two_types_of_one_topic_share_its_hash_but_not_their_place(void **state)
+static void two_types_of_one_topic_share_it(void **state)
 {
     struct topics *topics = malloc(sizeof(*topics));
     struct topic *a = NULL;
@@ -50,8 +50,8 @@ static void two_types_of_one_topic_share_its_hash_but_not_their_place(void **sta
     topics_init(topics, "a=t,b=t", "");
     assert_int_equal(topics_find(topics, text("a"), &a, NULL), RC_OK);
     assert_int_equal(topics_find(topics, text("b"), &b, NULL), RC_OK);
-    assert_true(a->hash == b->hash);
-    assert_int_not_equal(a->index, b->index);
+    assert_ptr_equal(a, b);
+    assert_int_equal(topics->count, 1);
     topics_done(topics);
     free(topics);
 }
@@ -127,6 +127,122 @@ static void there_are_only_so_many_topics(void **state)
     free(topics);
 }
 
+static struct topics *with_rule(const char *topic, const char *regex)
+{
+    struct topics *topics = malloc(sizeof(*topics));
+
+    topics_init(topics, "vote=vote-events", "outbox.event.");
+    assert_int_equal(topics_set_rule(topics, topic, regex, NULL), RC_OK);
+    return topics;
+}
+
+static void done(struct topics *topics)
+{
+    topics_done(topics);
+    free(topics);
+}
+
+static void a_rule_makes_the_topics_that_the_map_does_not_have(void **state)
+{
+    struct topics *topics = with_rule("shop.${routedByValue}.v1", "");
+
+    (void)state;
+    assert_topic(topics, "vote", "vote-events");
+    assert_topic(topics, "order", "shop.order.v1");
+    assert_topic(topics, "order", "shop.order.v1");
+    assert_refused(topics, text("no topic"));
+    done(topics);
+    topics = with_rule("$0", "");
+    assert_topic(topics, "order", "order");
+    assert_refused(topics, text(""));
+    done(topics);
+}
+
+static void groups_of_the_expression_are_parts_of_the_topic(void **state)
+{
+    struct topics *topics = with_rule("$2.$1-$0$3", "([a-z]+)_([a-z]+)(_x)?");
+
+    (void)state;
+    assert_topic(topics, "order_shop", "shop.order-order_shop");
+    assert_topic(topics, "order_shop_x", "shop.order-order_shop_x_x");
+    done(topics);
+    topics = with_rule("${routedByValue}-$1", "(a|ab)(c|bcd)*");
+    /* The longest match counts, and it has to be the whole type. */
+    assert_topic(topics, "abcd", "abcd-a");
+    assert_topic(topics, "xab", "xab");
+    done(topics);
+}
+
+static void a_type_that_does_not_match_as_a_whole_is_its_own_topic(void **state)
+{
+    struct topics *topics = with_rule("orders", "order-[0-9]+");
+
+    (void)state;
+    assert_topic(topics, "order-1", "orders");
+    assert_topic(topics, "order-1x", "order-1x");
+    assert_topic(topics, "an-order-1", "an-order-1");
+    assert_refused(topics, text("order 1"));
+    assert_refused(topics, (struct bytes){"order-1\0", 8});
+    done(topics);
+}
+
+static void a_topic_that_is_too_long_is_refused(void **state)
+{
+    struct topics *topics = with_rule("$0$0$0", "");
+    char longest[ROW_TEXT_BYTES_MAX + 2];
+
+    (void)state;
+    memset(longest, 'a', sizeof(longest));
+    assert_refused(topics, (struct bytes){longest, 84});
+    assert_refused(topics, (struct bytes){longest, sizeof(longest)});
+    assert_int_equal(topics->count, 0);
+    longest[83] = '\0';
+    assert_int_equal(topics_find(topics, text(longest), &(struct topic *){NULL}, NULL), RC_OK);
+    assert_int_equal(strlen(topics->list[0]->name), 249);
+    done(topics);
+}
+
+static void there_may_be_any_number_of_types_of_one_topic(void **state)
+{
+    struct topics *topics = with_rule("orders.$1", "order-[0-9]*([0-9])");
+    struct topic *first = NULL;
+    char type[16];
+
+    (void)state;
+    assert_int_equal(topics_find(topics, text("order-0"), &first, NULL), RC_OK);
+    for (int i = 0; i < 3 * BROKER_TOPICS_MAX; i++) {
+        struct topic *topic = NULL;
+
+        snprintf(type, sizeof(type), "order-%d", i);
+        assert_int_equal(topics_find(topics, text(type), &topic, NULL), RC_OK);
+        assert_int_equal(topic->name[strlen("orders.")], type[strlen(type) - 1]);
+        assert_true(topics->type_count <= BROKER_TOPICS_MAX);
+        if (i % 10 == 0)
+            assert_ptr_equal(topic, first);
+    }
+    assert_int_equal(topics->count, 10);
+    done(topics);
+}
+
+static void assert_no_rule(const char *topic, const char *regex, const char *why)
+{
+    struct topic_rule rule;
+    struct err err = {0};
+
+    assert_int_equal(topic_rule_init(&rule, topic, regex, &err), RC_REJECT);
+    assert_string_equal(err.text, why);
+    assert_null(rule.topic);
+    topic_rule_done(&rule);
+}
+
+static void settings_that_do_not_fit_together_are_named(void **state)
+{
+    (void)state;
+    assert_no_rule("", "a", "topic_regex needs topic, which makes the topic of what it matches");
+    assert_no_rule("$1", "", "topic has $1, and topic_regex has 0 groups");
+    assert_no_rule("x$1.$3", "(a)(b)", "topic has $3, and topic_regex has 2 groups");
+}
+
 static void a_refused_topic_is_looked_at_again_and_a_ready_one_is_not(void **state)
 {
     struct topics *topics = malloc(sizeof(*topics));
@@ -155,8 +271,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mapped_type_goes_to_its_topic_and_others_get_the_prefix),
-        cmocka_unit_test(two_types_of_one_topic_share_its_hash_but_not_their_place),
+        cmocka_unit_test(two_types_of_one_topic_share_it),
         cmocka_unit_test(a_type_that_makes_no_topic_name_is_refused),
+        cmocka_unit_test(a_rule_makes_the_topics_that_the_map_does_not_have),
+        cmocka_unit_test(groups_of_the_expression_are_parts_of_the_topic),
+        cmocka_unit_test(a_type_that_does_not_match_as_a_whole_is_its_own_topic),
+        cmocka_unit_test(a_topic_that_is_too_long_is_refused),
+        cmocka_unit_test(there_may_be_any_number_of_types_of_one_topic),
+        cmocka_unit_test(settings_that_do_not_fit_together_are_named),
         cmocka_unit_test(the_refused_type_is_named_as_it_was_written),
         cmocka_unit_test(there_are_only_so_many_topics),
         cmocka_unit_test(a_refused_topic_is_looked_at_again_and_a_ready_one_is_not),

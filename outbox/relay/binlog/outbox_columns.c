@@ -4,6 +4,7 @@
 #include "common/utc.h"
 #include "outbox/relay/binlog/jsonb.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 #include <strings.h>
 
 #define US_PER_MS 1000
+#define US_PER_S 1000000
+#define US_DIGITS 6U
+#define DATE_LEN 10 /* "2026-03-04" */
 
 static const char *const field_words[OUTBOX_FIELDS] = {
     "seq", "id", "aggregatetype", "aggregateid", "type", "payload", "headers", "created_at"};
@@ -21,6 +25,7 @@ enum use {
     FOR_TEXT = 2,
     FOR_DOCUMENT = 4, /* payload and headers */
     FOR_TIME = 8,
+    FOR_HEADER = 16,
 };
 
 /* data_type, and what the log calls it. */
@@ -31,8 +36,8 @@ struct known_type {
     unsigned uses;
 };
 
-#define TEXTS (FOR_TEXT | FOR_DOCUMENT)
-#define NUMBERS (FOR_NUMBER | FOR_TEXT | FOR_DOCUMENT)
+#define TEXTS (FOR_TEXT | FOR_DOCUMENT | FOR_HEADER)
+#define NUMBERS (FOR_NUMBER | FOR_TEXT | FOR_DOCUMENT | FOR_HEADER)
 
 static const struct known_type known_types[] = {
     {"tinyint", COLUMN_TINY, COLUMN_TINY, NUMBERS},
@@ -45,7 +50,7 @@ static const struct known_type known_types[] = {
     {"binary", COLUMN_STRING, COLUMN_STRING, TEXTS},
     {"varchar", COLUMN_VARCHAR, COLUMN_VAR_STRING, TEXTS},
     {"varbinary", COLUMN_VARCHAR, COLUMN_VAR_STRING, TEXTS},
-    {"enum", COLUMN_ENUM, COLUMN_ENUM, FOR_TEXT},
+    {"enum", COLUMN_ENUM, COLUMN_ENUM, FOR_TEXT | FOR_HEADER},
     {"tinytext", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
     {"text", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
     {"mediumtext", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
@@ -54,9 +59,12 @@ static const struct known_type known_types[] = {
     {"blob", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
     {"mediumblob", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
     {"longblob", COLUMN_BLOB, COLUMN_BLOB, TEXTS},
-    {"json", COLUMN_JSON, COLUMN_JSON, FOR_DOCUMENT},
-    {"datetime", COLUMN_DATETIME2, COLUMN_DATETIME2, FOR_TIME},
-    {"timestamp", COLUMN_TIMESTAMP2, COLUMN_TIMESTAMP2, FOR_TIME},
+    {"json", COLUMN_JSON, COLUMN_JSON, FOR_DOCUMENT | FOR_HEADER},
+    {"datetime", COLUMN_DATETIME2, COLUMN_DATETIME2, FOR_TIME | FOR_HEADER},
+    {"timestamp", COLUMN_TIMESTAMP2, COLUMN_TIMESTAMP2, FOR_TIME | FOR_HEADER},
+    {"date", COLUMN_DATE, COLUMN_NEWDATE, FOR_HEADER},
+    {"time", COLUMN_TIME2, COLUMN_TIME2, FOR_HEADER},
+    {"year", COLUMN_YEAR, COLUMN_YEAR, FOR_HEADER},
 };
 
 static const unsigned field_uses[OUTBOX_FIELDS] = {
@@ -117,6 +125,9 @@ void outbox_columns_done(struct outbox_columns *columns)
 {
     for (size_t i = 0; i < OUTBOX_FIELDS; i++)
         buf_done(&columns->places[i].text);
+    for (size_t i = 0; i < columns->header_count; i++)
+        buf_done(&columns->headers[i].place.text);
+    buf_done(&columns->extras);
     memset(columns, 0, sizeof(*columns));
 }
 
@@ -166,15 +177,16 @@ static bool knows_charset(const struct outbox_column *column)
     return false;
 }
 
-static enum rc check_column(enum outbox_field field, const struct outbox_column *column,
-                            uint8_t log_type, struct err *err)
+/* what: is made of the column. */
+static enum rc check_definition(const struct outbox_column *column, unsigned use, const char *what,
+                                struct err *err)
 {
     const struct known_type *type = find_type(column);
 
-    if (!type || !(type->uses & field_uses[field]))
+    if (!type || !(type->uses & use))
         return err_fail(err, RC_REJECT, 0,
                         "column %s has the type %s, of which no %s can be made from the binary log",
-                        column->name, column->type, field_words[field]);
+                        column->name, column->type, what);
     if (column->is_zerofill && strcasecmp(column->type, "enum") != 0)
         return err_fail(
             err, RC_REJECT, 0,
@@ -187,6 +199,17 @@ static enum rc check_column(enum outbox_field field, const struct outbox_column 
             "column %s has the character set %s: the binary log has its bytes, and only "
             "those of ascii, latin1, utf8mb3, utf8mb4 and binary can be published",
             column->name, column->charset);
+    return RC_OK;
+}
+
+static enum rc check_column(const struct outbox_column *column, unsigned use, const char *what,
+                            uint8_t log_type, struct err *err)
+{
+    const struct known_type *type = find_type(column);
+    enum rc rc = check_definition(column, use, what, err);
+
+    if (rc != RC_OK)
+        return rc;
     if (log_type != type->log_type && log_type != type->other_log_type)
         return err_fail(err, RC_REJECT, 0,
                         "column %s is a %s, and its rows in the binary log are of type %u: the "
@@ -202,6 +225,18 @@ static enum outbox_form choose_form(const struct outbox_column *column, uint8_t 
     if (strcasecmp(column->charset, "latin1") == 0)
         return FORM_LATIN1;
     return strcasecmp(column->type, "binary") == 0 ? FORM_PADDED : FORM_AS_IS;
+}
+
+/* The column of place was found. */
+static enum rc settle_place(struct outbox_place *place, const struct binlog_column *log_columns,
+                            unsigned use, const char *what, struct err *err)
+{
+    const struct binlog_column *log_column = &log_columns[place->number];
+
+    place->type = log_column->type;
+    place->digits = (uint8_t)log_column->meta;
+    place->form = choose_form(place->column, place->type);
+    return check_column(place->column, use, what, place->type, err);
 }
 
 static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field field,
@@ -222,9 +257,51 @@ static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field f
     if (!place->found)
         return err_fail(err, RC_REJECT, 0, "the table has no column %s, which is the %s", name,
                         field_words[field]);
-    columns->types[field] = log_columns[place->number].type;
-    place->form = choose_form(place->column, columns->types[field]);
-    return check_column(field, place->column, columns->types[field], err);
+    return settle_place(place, log_columns, field_uses[field], field_words[field], err);
+}
+
+static enum rc check_header(const struct outbox_header *header, const struct outbox_column *column,
+                            struct err *err)
+{
+    return column ? check_definition(column, FOR_HEADER, "header", err)
+                  : err_fail(err, RC_REJECT, 0,
+                             "there is no column %s for the header %s (lane.NAME.header_columns)",
+                             header->column, header->name);
+}
+
+static enum rc resolve_header(struct outbox_header *header,
+                              const struct outbox_definition *definition,
+                              const struct binlog_table *table,
+                              const struct binlog_column *log_columns, struct err *err)
+{
+    struct outbox_place *place = &header->place;
+    enum rc rc;
+
+    place->column = find_column(definition, header->column, &place->number);
+    rc = check_header(header, place->column, err);
+    place->found = rc == RC_OK && find_in_log(table, log_columns, header->column, &place->number);
+    return place->found ? settle_place(place, log_columns, FOR_HEADER, "header", err) : rc;
+}
+
+void outbox_columns_add_header(struct outbox_columns *columns, const char *column, const char *name)
+{
+    assert(columns->header_count < OUTBOX_HEADERS_MAX);
+    columns->headers[columns->header_count++] =
+        (struct outbox_header){.column = column, .name = name};
+}
+
+enum rc outbox_columns_check_headers(const struct outbox_columns *columns,
+                                     const struct outbox_definition *definition, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < columns->header_count && rc == RC_OK; i++) {
+        size_t number;
+
+        rc = check_header(&columns->headers[i],
+                          find_column(definition, columns->headers[i].column, &number), err);
+    }
+    return rc;
 }
 
 enum rc outbox_columns_resolve(struct outbox_columns *columns,
@@ -243,6 +320,8 @@ enum rc outbox_columns_resolve(struct outbox_columns *columns,
     for (size_t i = 0; i < OUTBOX_FIELDS && rc == RC_OK; i++)
         rc = resolve_field(columns, (enum outbox_field)i, definition, table, log_columns, names[i],
                            err);
+    for (size_t i = 0; i < columns->header_count && rc == RC_OK; i++)
+        rc = resolve_header(&columns->headers[i], definition, table, log_columns, err);
     if (rc != RC_OK)
         err_wrap(err, "table %.*s", (int)table->name_len, table->name);
     return rc;
@@ -266,14 +345,16 @@ static unsigned count_bits(uint8_t type)
 }
 
 /* The number in the sign of its definition, whatever the log was read with. */
-static void put_number(struct buf *text, const struct outbox_place *place, uint8_t type,
+static void put_number(struct buf *text, const struct outbox_place *place,
                        const struct binlog_value *value)
 {
-    unsigned bits = count_bits(type);
+    unsigned bits = count_bits(place->type);
     uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
     uint64_t number = (uint64_t)value->number & mask;
 
-    if (place->column->is_unsigned)
+    if (place->type == COLUMN_YEAR && number == 0)
+        buf_text_put(text, "0000");
+    else if (place->column->is_unsigned)
         buf_u64(text, number);
     else if (number >> (bits - 1) & 1)
         buf_i64(text, (int64_t)(number | ~mask));
@@ -394,11 +475,29 @@ static enum rc fail_value(const struct outbox_place *place, const char *what, st
     return err_fail(err, RC_FATAL, 0, "column %s: %s", place->column->name, what);
 }
 
-/* The value as bytes; NULL for SQL NULL, and for a field without a column. */
-static enum rc take_bytes(struct outbox_columns *columns, enum outbox_field field,
-                          const struct binlog_value *values, struct bytes *bytes, struct err *err)
+/* As a server in UTC writes a TIMESTAMP. */
+static void put_timestamp(struct buf *text, const struct outbox_place *place, int64_t us)
 {
-    struct outbox_place *place = &columns->places[field];
+    char time[UTC_TEXT_SIZE] = "0000-00-00 00:00:00";
+    unsigned digits = place->digits < US_DIGITS ? place->digits : US_DIGITS;
+    int64_t divisor = US_PER_S;
+
+    if (us > 0)
+        utc_format(us / US_PER_MS, time);
+    time[DATE_LEN] = ' ';
+    buf_put(text, time, DATE_LEN + strlen(" 00:00:00"));
+    if (digits > 0)
+        buf_char(text, '.');
+    for (unsigned i = 0; i < digits; i++) {
+        divisor /= 10;
+        buf_char(text, (char)('0' + us / divisor % 10));
+    }
+}
+
+/* The value as bytes; NULL for SQL NULL, and for a field without a column. */
+static enum rc take_bytes(struct outbox_place *place, const struct binlog_value *values,
+                          struct bytes *bytes, struct err *err)
+{
     const struct binlog_value *value;
     bool good = true;
 
@@ -412,7 +511,7 @@ static enum rc take_bytes(struct outbox_columns *columns, enum outbox_field fiel
         return RC_OK;
     case VALUE_SIGNED:
     case VALUE_UNSIGNED:
-        put_number(&place->text, place, columns->types[field], value);
+        put_number(&place->text, place, value);
         break;
     case VALUE_BYTES:
         good = put_bytes(place, value, bytes);
@@ -421,8 +520,13 @@ static enum rc take_bytes(struct outbox_columns *columns, enum outbox_field fiel
         good =
             place->column->labels && put_label(&place->text, place->column->labels, value->number);
         break;
+    case VALUE_TIMESTAMP:
+        put_timestamp(&place->text, place, value->number);
+        break;
     case VALUE_DECIMAL:
+    case VALUE_DATE:
     case VALUE_DATETIME:
+    case VALUE_TIME:
         *bytes = (struct bytes){value->text, value->len};
         break;
     case VALUE_ABSENT:
@@ -430,9 +534,6 @@ static enum rc take_bytes(struct outbox_columns *columns, enum outbox_field fiel
                           err);
     case VALUE_FLOAT:
     case VALUE_DOUBLE:
-    case VALUE_DATE:
-    case VALUE_TIMESTAMP:
-    case VALUE_TIME:
         good = false;
         break;
     }
@@ -459,7 +560,7 @@ static enum rc take_time(struct outbox_columns *columns, const struct binlog_val
             *ms = values[place->number].number / US_PER_MS;
         return RC_OK;
     }
-    rc = take_bytes(columns, OUTBOX_CREATED_AT, values, &text, err);
+    rc = take_bytes(&columns->places[OUTBOX_CREATED_AT], values, &text, err);
     if (rc == RC_OK)
         *ms = utc_parse_ms(text.data, text.len);
     return rc;
@@ -469,10 +570,23 @@ static enum rc take_seq(struct outbox_columns *columns, const struct binlog_valu
                         int64_t *seq, struct err *err)
 {
     struct bytes text;
-    enum rc rc = take_bytes(columns, OUTBOX_SEQ, values, &text, err);
+    enum rc rc = take_bytes(&columns->places[OUTBOX_SEQ], values, &text, err);
 
     *seq = rc == RC_OK && text.data ? strtoll(text.data, NULL, 10) : 0;
     return rc;
+}
+
+/* Blanks are all characters up to the space, as in Debezium's route.tombstone.on.empty.payload;
+ * bytes that are no text are never blank. */
+static bool is_blank_text(const struct outbox_place *place, struct bytes bytes)
+{
+    if (!place->found || !place->column->charset[0] ||
+        strcasecmp(place->column->charset, "binary") == 0)
+        return false;
+    for (size_t i = 0; i < bytes.len; i++)
+        if ((unsigned char)bytes.data[i] > ' ')
+            return false;
+    return true;
 }
 
 static bool is_short(struct bytes text)
@@ -488,12 +602,41 @@ static void limit_row(struct relay_row *row, const struct outbox_bounds *bounds)
                 is_short(row->type);
 
     row->size = row->aggregate_id.len + row->payload.len;
-    row->headers_size = row->headers.len;
+    row->headers_size += row->headers.len;
     row->oversize =
         !fits || row->size > bounds->row_bytes_max || row->headers_size > ROW_HEADERS_BYTES_MAX;
     row->cut = relay_row_bytes(row) > bounds->batch_bytes_max;
     if (row->cut)
         row->payload = (struct bytes){NULL, 0};
+}
+
+/* Sets row->headers_size to the bytes of all extras. Those above the bound are left out: the row
+ * makes no record, and neither this buffer nor a task has room for them. */
+static enum rc take_extras(struct outbox_columns *columns, const struct binlog_value *values,
+                           struct relay_row *row, struct err *err)
+{
+    struct buf *extras = &columns->extras;
+    enum rc rc = RC_OK;
+
+    buf_reset(extras);
+    for (size_t i = 0; i < columns->header_count && rc == RC_OK; i++) {
+        struct outbox_header *header = &columns->headers[i];
+        struct bytes value;
+
+        if (!header->place.found)
+            continue;
+        rc = take_bytes(&header->place, values, &value, err);
+        if (rc != RC_OK)
+            break;
+        row->headers_size += relay_extra_size(header->name, value);
+        if (row->headers_size <= ROW_HEADERS_BYTES_MAX)
+            relay_extra_put(extras, header->name, value);
+    }
+    if (rc == RC_OK && extras->failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the columns of header_columns");
+    if (extras->len > 0 && row->headers_size <= ROW_HEADERS_BYTES_MAX)
+        row->extras = (struct bytes){extras->data, extras->len};
+    return rc;
 }
 
 enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct binlog_value *values,
@@ -514,11 +657,15 @@ enum rc outbox_columns_make_row(struct outbox_columns *columns, const struct bin
     rc = take_seq(columns, values, &row->table_seq, err);
     for (size_t i = 0; i < OUTBOX_FIELDS && rc == RC_OK; i++)
         if (fields[i])
-            rc = take_bytes(columns, (enum outbox_field)i, values, fields[i], err);
+            rc = take_bytes(&columns->places[i], values, fields[i], err);
     if (rc == RC_OK)
         rc = take_time(columns, values, &row->created_ms, err);
+    if (rc == RC_OK && columns->header_count > 0)
+        rc = take_extras(columns, values, row, err);
     if (rc != RC_OK)
         return rc;
+    if (columns->blank_is_null && is_blank_text(&columns->places[OUTBOX_PAYLOAD], row->payload))
+        row->payload = (struct bytes){NULL, 0};
     row->id_padded = columns->places[OUTBOX_ID].found &&
                      strcasecmp(columns->places[OUTBOX_ID].column->type, "char") == 0;
     limit_row(row, bounds);

@@ -72,7 +72,9 @@ enum outbox_form {
 struct outbox_place {
     bool found;
     enum outbox_form form;
-    size_t number; /* of the column in the rows of the log, from 0 */
+    uint8_t type;   /* enum binlog_column_type */
+    uint8_t digits; /* of the fraction of a TIMESTAMP */
+    size_t number;  /* of the column in the rows of the log, from 0 */
     const struct outbox_column *column;
     struct buf text; /* of the last row, where its bytes are not those of the log */
 };
@@ -82,17 +84,40 @@ struct outbox_bounds {
     uint64_t batch_bytes_max; /* of a batch: the payload of a larger row is left out */
 };
 
+#define OUTBOX_HEADERS_MAX 16
+
+/* A further column that becomes a header of the record. */
+struct outbox_header {
+    const char *column;
+    const char *name; /* of the header */
+    struct outbox_place place;
+};
+
 /* A zeroed one is ready for outbox_columns_resolve(). */
 struct outbox_columns {
     struct outbox_place places[OUTBOX_FIELDS];
-    uint8_t types[OUTBOX_FIELDS]; /* enum binlog_column_type */
+    struct outbox_header headers[OUTBOX_HEADERS_MAX];
+    size_t header_count;
+    bool blank_is_null; /* a payload of blanks alone is a tombstone; set by the caller */
+    struct buf extras;  /* of the last row */
 };
 
 void outbox_columns_done(struct outbox_columns *columns);
 
+/* Makes the column a header of each row, at most OUTBOX_HEADERS_MAX of them. Borrows both names
+ * until outbox_columns_done(). */
+void outbox_columns_add_header(struct outbox_columns *columns, const char *column,
+                               const char *name);
+
+/* Checks that headers can be made of the columns of outbox_columns_add_header(). RC_REJECT: err
+ * names the first one of which it cannot, and what is wrong with it. */
+enum rc outbox_columns_check_headers(const struct outbox_columns *columns,
+                                     const struct outbox_definition *definition, struct err *err);
+
 /* Finds the columns of all fields in a table of the log. names: of the columns, one for each field,
  * and NULL where a table has no such field; seq, headers and created_at may be missing in the
- * table. Borrows the definition. RC_REJECT: err names the column and what is wrong with it. */
+ * table. Rows that were written before a column of a header was added have no such header. Borrows
+ * the definition. RC_REJECT: err names the column and what is wrong with it. */
 enum rc outbox_columns_resolve(struct outbox_columns *columns,
                                const struct outbox_definition *definition,
                                const struct binlog_table *table,

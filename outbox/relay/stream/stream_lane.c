@@ -8,25 +8,6 @@
 #define HEARTBEAT_MS 2000
 #define SILENCE_MS 6000 /* three heartbeats */
 
-static const char *const fields[OUTBOX_FIELDS] = {
-    [OUTBOX_SEQ] = "seq",
-    [OUTBOX_ID] = "id",
-    [OUTBOX_AGGREGATE_TYPE] = "aggregatetype",
-    [OUTBOX_AGGREGATE_ID] = "aggregateid",
-    [OUTBOX_TYPE] = "type",
-    [OUTBOX_PAYLOAD] = "payload",
-    [OUTBOX_HEADERS] = "headers",
-    [OUTBOX_CREATED_AT] = "created_at",
-};
-
-static void choose_columns(struct stream_lane *streams)
-{
-    for (size_t i = 0; i < OUTBOX_FIELDS; i++) {
-        settings_lane_column(streams->lane->own, fields[i], streams->names[i]);
-        streams->columns[i] = streams->names[i];
-    }
-}
-
 static void wake_step(void *ctx, bool reader)
 {
     struct stream_lane *streams = ctx;
@@ -46,7 +27,10 @@ static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *ori
         .origin = origin,
         .schema = settings->mysql.database,
         .table = streams->lane->own->table,
-        .columns = streams->columns,
+        .columns = streams->columns.columns,
+        .headers = streams->columns.headers,
+        .header_count = streams->columns.header_count,
+        .blank_is_null = streams->columns.blank_is_null,
         .bounds = {.row_bytes_max = (uint64_t)settings->relay.row_bytes_max,
                    .batch_bytes_max = streams->lane->batches[0].arena_size},
         .server_id = server_id,
@@ -91,7 +75,7 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
 
     memset(streams, 0, sizeof(*streams));
     streams->lane = lane;
-    choose_columns(streams);
+    stream_columns_choose(&streams->columns, lane->own);
     streams->pumping.wakeup.fd = streams->cleaning.wakeup.fd = -1;
     rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);
     if (rc == RC_OK)

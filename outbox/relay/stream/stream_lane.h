@@ -8,7 +8,6 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/loop.h"
-#include "outbox/relay/binlog/outbox_columns.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
 #include "outbox/relay/stream/position_store_mysql.h"
@@ -24,8 +23,7 @@
 struct stream_lane {
     struct lane *lane; /* NULL: not open */
     struct stream_mysql *stream;
-    const char *columns[OUTBOX_FIELDS]; /* of the fields */
-    char names[OUTBOX_FIELDS][SETTING_NAME_SIZE];
+    struct stream_columns columns;
     struct position_store_mysql positions;
     struct stream_pump pump;
     struct stream_keeper keeper;

@@ -39,12 +39,44 @@ struct stream_mysql {
     enum binlog_refusal refusal;
 };
 
+static const char *const fields[OUTBOX_FIELDS] = {
+    [OUTBOX_SEQ] = "seq",
+    [OUTBOX_ID] = "id",
+    [OUTBOX_AGGREGATE_TYPE] = "aggregatetype",
+    [OUTBOX_AGGREGATE_ID] = "aggregateid",
+    [OUTBOX_TYPE] = "type",
+    [OUTBOX_PAYLOAD] = "payload",
+    [OUTBOX_HEADERS] = "headers",
+    [OUTBOX_CREATED_AT] = "created_at",
+};
+
+_Static_assert(LANE_HEADERS_MAX <= OUTBOX_HEADERS_MAX, "a row has the headers of the settings");
+
+void stream_columns_choose(struct stream_columns *columns, const struct lane_settings *lane)
+{
+    const char *headers = lane->header_columns;
+
+    for (size_t i = 0; i < OUTBOX_FIELDS; i++) {
+        settings_lane_column(lane, fields[i], columns->names[i]);
+        columns->columns[i] = columns->names[i];
+    }
+    while (columns->header_count < LANE_HEADERS_MAX &&
+           lane_header_next(&headers, &columns->headers[columns->header_count]))
+        columns->header_count++;
+    columns->blank_is_null = strcmp(lane->empty_payload, LANE_EMPTY_TOMBSTONE) == 0;
+}
+
 static enum rc read_definition(struct stream_mysql *stream, struct err *err)
 {
     enum rc rc = outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
                                      &stream->definition, err);
 
     stream->version = 0;
+    if (rc == RC_OK) {
+        rc = outbox_columns_check_headers(&stream->columns, &stream->definition, err);
+        if (rc != RC_OK)
+            err_wrap(err, "table %s", stream->options.table);
+    }
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
@@ -277,6 +309,10 @@ enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_o
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a stream");
     stream->options = *options;
+    for (size_t i = 0; i < options->header_count; i++)
+        outbox_columns_add_header(&stream->columns, options->headers[i].column,
+                                  options->headers[i].name);
+    stream->columns.blank_is_null = options->blank_is_null;
     pthread_mutex_init(&stream->lock, NULL);
     rc = db_open(&stream->db, options->mysql, err);
     if (rc == RC_OK && options->origin)

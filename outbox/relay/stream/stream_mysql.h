@@ -5,6 +5,7 @@
 #ifndef OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
 #define OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
 
+#include "common/config/lane_texts.h"
 #include "common/config/settings.h"
 #include "common/db/binlog_link.h"
 #include "common/err.h"
@@ -15,13 +16,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a lane names the columns of its table. */
+struct stream_columns {
+    const char *columns[OUTBOX_FIELDS]; /* of the fields; they point to names */
+    char names[OUTBOX_FIELDS][SETTING_NAME_SIZE];
+    struct lane_header headers[LANE_HEADERS_MAX];
+    size_t header_count;
+    bool blank_is_null; /* see outbox_columns.h */
+};
+
+/* Fills a zeroed one, which must not be moved afterwards. Borrows the texts of the lane. */
+void stream_columns_choose(struct stream_columns *columns, const struct lane_settings *lane);
+
 /* All pointers are borrowed as long as the stream exists. */
 struct stream_mysql_options {
     const struct mysql_settings *mysql;
     struct origin_mysql *origin; /* NULL: any database */
     const char *schema;          /* both as the server writes them, see change_stream.h */
     const char *table;
-    const char *const *columns; /* of the fields, by enum outbox_field; NULL: it has none */
+    const char *const *columns;        /* of the fields, by enum outbox_field; NULL: it has none */
+    const struct lane_header *headers; /* header_count columns that become headers */
+    size_t header_count;
+    bool blank_is_null; /* see outbox_columns.h */
     struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;
