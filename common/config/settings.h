@@ -54,6 +54,8 @@ struct lane_settings {
     char name[SETTING_NAME_SIZE];
     char table[SETTING_NAME_SIZE];
     char source[SETTING_NAME_SIZE];           /* LANE_SOURCE_TABLE | LANE_SOURCE_BINLOG */
+    char exactly_once[SETTING_NAME_SIZE];     /* no | yes, with source = binlog */
+    char transactional_id[SETTING_TEXT_SIZE]; /* "": made of the database and the table */
     int64_t keep_ms;                    /* of published rows, with source = binlog; -1: for ever */
     char topics[SETTING_LIST_SIZE];     /* "vote=vote-events,order=orders" */
     char columns[SETTING_LIST_SIZE];    /* "id=event_id,aggregateid=root_id" */
@@ -114,6 +116,7 @@ struct settings {
         char ce_source[SETTING_TEXT_SIZE];
         char topics[SETTING_LIST_SIZE]; /* of lanes without topics of their own */
         char topic_prefix[SETTING_TEXT_SIZE];
+        char positions_topic[SETTING_TEXT_SIZE]; /* of lanes with exactly_once = yes */
         _Atomic int64_t topic_partitions;
         _Atomic int64_t topic_replication; /* -1: the broker's default */
         int64_t read_rows_max;

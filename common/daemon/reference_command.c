@@ -139,6 +139,10 @@ static const struct event events[] = {
      "The lease ended before these published rows were deleted; they "
      "are published again.",
      ""},
+    {"rows_repeated", "warn",
+     "A lane that publishes exactly once goes on in the log of another server, and publishes again "
+     "the rows behind the last position that is valid there.",
+     ""},
     {"rows_not_removed", "warn",
      "The primary key of the lane's table is not a column `seq`, so published rows stay.",
      "remove rows in the writer's transaction or later, as with Debezium"},

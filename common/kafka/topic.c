@@ -34,6 +34,7 @@ struct topic_wish {
     int partitions;
     int replication;
     int64_t until_ms;
+    bool compacted;
 };
 
 static int compute_left_ms(const struct topic_wish *wish)
@@ -71,6 +72,36 @@ static void put_replication(const struct topic_wish *wish, char text[48])
         snprintf(text, 48, " --replication-factor %d", wish->replication);
 }
 
+/* Kafka never compacts the segment that is written. */
+static const struct {
+    const char *name;
+    const char *value;
+} compaction[] = {
+    {"cleanup.policy", "compact"},
+    {"segment.bytes", "16777216"},
+    {"segment.ms", "3600000"},
+    {"min.cleanable.dirty.ratio", "0.1"},
+    {"max.message.bytes", KAFKA_COMPACTED_BYTES_MAX},
+};
+
+/* The command is long, and has to be whole. */
+static enum rc fail_compacted(const struct topic_wish *wish, rd_kafka_resp_err_t code,
+                              struct err *err)
+{
+    char configs[256] = "";
+    char replication[48];
+    size_t len = 0;
+
+    for (size_t i = 0; i < sizeof(compaction) / sizeof(compaction[0]); i++)
+        len += (size_t)snprintf(configs + len, sizeof(configs) - len, " --config %s=%s",
+                                compaction[i].name, compaction[i].value);
+    put_replication(wish, replication);
+    return err_fail(err, RC_FATAL, code,
+                    "kafka: topic %s is missing or hidden, and this account may not make it; ask "
+                    "for: kafka-topics.sh --create --topic %s --partitions %d%s%s",
+                    wish->topic, wish->topic, wish->partitions, replication, configs);
+}
+
 /* Classifies the broker's refusal to create a topic that is needed. */
 static enum rc fail_create(const struct topic_wish *wish, rd_kafka_resp_err_t code,
                            const char *text, struct err *err)
@@ -83,6 +114,8 @@ static enum rc fail_create(const struct topic_wish *wish, rd_kafka_resp_err_t co
         return RC_OK;
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        if (wish->compacted)
+            return fail_compacted(wish, code, err);
         put_replication(wish, replication);
         return err_fail(err, RC_FATAL, code,
                         "kafka: topic %s is missing (or hidden from this account), and this "
@@ -157,6 +190,12 @@ static enum rc send_create(const struct topic_wish *wish, rd_kafka_NewTopic_t *w
     return rc;
 }
 
+static void set_compaction(rd_kafka_NewTopic_t *wanted)
+{
+    for (size_t i = 0; i < sizeof(compaction) / sizeof(compaction[0]); i++)
+        rd_kafka_NewTopic_set_config(wanted, compaction[i].name, compaction[i].value);
+}
+
 static enum rc create_topic(const struct topic_wish *wish, rd_kafka_resp_err_t *code,
                             struct err *err)
 {
@@ -170,6 +209,8 @@ static enum rc create_topic(const struct topic_wish *wish, rd_kafka_resp_err_t *
     if (!wanted)
         return err_fail(err, RC_FATAL, *code, "kafka: topic \"%s\" cannot be made: %s", wish->topic,
                         text);
+    if (wish->compacted)
+        set_compaction(wanted);
     rc = send_create(wish, wanted, code, err);
     rd_kafka_NewTopic_destroy(wanted);
     return rc;
@@ -234,31 +275,58 @@ static enum rc touch_topic(const struct topic_wish *wish, struct err *err)
     return RC_RETRY;
 }
 
-enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions, int replication,
-                           int timeout_ms, int *count, struct err *err)
+static enum rc ensure_topic(struct topic_wish *wish, int *count, struct err *err)
 {
-    struct topic_wish wish = {kafka, topic, partitions, replication, os_now_ms() + timeout_ms};
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     int there = 0;
-    enum rc rc = find_topic(&wish, &there, err);
+    enum rc rc = find_topic(wish, &there, err);
 
     if (count)
         *count = there;
     if (rc == RC_OK && there > 0)
-        await_leaders(&wish, there);
+        await_leaders(wish, there);
     if (rc != RC_OK || there > 0)
         return rc;
-    if (is_in_process(kafka, compute_left_ms(&wish)))
-        return touch_topic(&wish, err);
-    rc = create_topic(&wish, &code, err);
+    if (is_in_process(wish->kafka, compute_left_ms(wish)))
+        return touch_topic(wish, err);
+    rc = create_topic(wish, &code, err);
     /* Brokers before 0.10.1. */
     if (code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE)
-        rc = touch_topic(&wish, err);
+        rc = touch_topic(wish, err);
     else if (rc == RC_OK)
-        await_leaders(&wish, partitions);
+        await_leaders(wish, wish->partitions);
     if (rc == RC_OK && count)
-        rc = find_topic(&wish, count, err);
+        rc = find_topic(wish, count, err);
     return rc;
+}
+
+enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions, int replication,
+                           int timeout_ms, int *count, struct err *err)
+{
+    struct topic_wish wish = {
+        .kafka = kafka,
+        .topic = topic,
+        .partitions = partitions,
+        .replication = replication,
+        .until_ms = os_now_ms() + timeout_ms,
+    };
+
+    return ensure_topic(&wish, count, err);
+}
+
+enum rc kafka_ensure_compacted_topic(rd_kafka_t *kafka, const char *topic, int replication,
+                                     int timeout_ms, struct err *err)
+{
+    struct topic_wish wish = {
+        .kafka = kafka,
+        .topic = topic,
+        .partitions = 1,
+        .replication = replication,
+        .until_ms = os_now_ms() + timeout_ms,
+        .compacted = true,
+    };
+
+    return ensure_topic(&wish, NULL, err);
 }
 
 /* Kafka's own defaults. */
@@ -272,6 +340,7 @@ enum rc kafka_ensure_topic(rd_kafka_t *kafka, const char *topic, int partitions,
 void kafka_topic_config_default(struct kafka_topic_config *config)
 {
     *config = (struct kafka_topic_config){
+        .deletes = true,
         .retention_ms = RETENTION_MS,
         .batch_bytes_max = BATCH_BYTES_MAX,
         .older_ms_max = INT64_MAX,
@@ -290,10 +359,16 @@ static void take_number(int64_t *number, const char *value, int64_t least)
         *number = got;
 }
 
+static void read_policy(struct kafka_topic_config *config, const char *value)
+{
+    config->compacted = strstr(value, "compact") != NULL;
+    config->deletes = strstr(value, "delete") != NULL;
+}
+
 void kafka_topic_config_set(struct kafka_topic_config *config, const char *name, const char *value)
 {
     if (strcmp(name, "cleanup.policy") == 0)
-        config->compacted = strstr(value, "compact") != NULL;
+        read_policy(config, value);
     else if (strcmp(name, "retention.ms") == 0)
         take_number(&config->retention_ms, value, -1);
     else if (strcmp(name, "max.message.bytes") == 0)

@@ -25,9 +25,18 @@ struct rd_kafka_queue_s;
 enum rc kafka_ensure_topic(struct rd_kafka_s *kafka, const char *topic, int partitions,
                            int replication, int timeout_ms, int *count, struct err *err);
 
+#define KAFKA_COMPACTED_BYTES_MAX "4194304"
+
+/* The same for a topic with one partition and cleanup.policy=compact that gets many records for few
+ * keys: its segments are small, so that compaction keeps up, and a record may have
+ * KAFKA_COMPACTED_BYTES_MAX. One that is there is left alone. */
+enum rc kafka_ensure_compacted_topic(struct rd_kafka_s *kafka, const char *topic, int replication,
+                                     int timeout_ms, struct err *err);
+
 struct kafka_topic_config {
     bool known;              /* false: the broker did not tell; all below are Kafka's defaults */
     bool compacted;          /* cleanup.policy names compact */
+    bool deletes;            /* it names delete: old records go, also the last one of a key */
     int64_t retention_ms;    /* retention.ms; -1: no limit */
     int64_t batch_bytes_max; /* max.message.bytes, which is of a batch as the broker stores it */
     int64_t older_ms_max;    /* message.timestamp.before.max.ms: older records are refused */

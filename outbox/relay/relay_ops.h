@@ -97,6 +97,8 @@ struct relay_move {
     const char *topic;                    /* empty: none; valid as long as the lane */
     char ordering_key[ORDERING_KEY_SIZE]; /* see relay_row.h */
     char reason[MOVE_REASON_SIZE];        /* of the refusal; empty: it follows a refused row */
+    uint64_t term; /* of a lane that publishes exactly once: number of the first record of its term
+                    * (exact/position_record.h); else 0 */
 };
 
 /* A key that may have tasks in the retry queue. */
@@ -145,7 +147,16 @@ struct diverter_ops {
  * otherwise: not acknowledged. err is NULL with RC_OK. */
 typedef void (*broker_on_report)(void *ctx, uint64_t ticket, enum rc rc, const struct err *err);
 
-/* A Kafka producer. The adapter creates it when it is first needed. */
+struct position_record;
+
+/* Of the producer of a lane that publishes exactly once. */
+enum broker_claim {
+    BROKER_UNCLAIMED, /* there is none: claim has to be called before anything is sent */
+    BROKER_CLAIMED,
+    BROKER_FENCED, /* a later producer with the same transactional id has ended it */
+};
+
+/* A Kafka producer. The adapter creates it when it is first needed, or by claim if that is set. */
 struct broker {
     void *ctx;
     /* Makes sure that the topic exists. RC_REJECT and RC_FATAL: it does not exist and cannot be

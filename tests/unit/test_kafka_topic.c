@@ -37,6 +37,10 @@ static void entries_are_taken_by_their_names(void **state)
     kafka_topic_config_set(&config, "message.timestamp.after.max.ms", "10");
     kafka_topic_config_set(&config, "retention.bytes", "7");
     assert_true(config.compacted);
+    assert_true(config.deletes);
+    kafka_topic_config_set(&config, "cleanup.policy", "compact");
+    assert_true(config.compacted);
+    assert_false(config.deletes);
     assert_int_equal(config.retention_ms, -1);
     assert_int_equal(config.batch_bytes_max, 2048);
     assert_int_equal(config.older_ms_max, INT64_MAX);

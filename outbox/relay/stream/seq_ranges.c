@@ -30,6 +30,13 @@ void seq_ranges_put(struct buf *buf, const int64_t *seqs, size_t count)
     }
 }
 
+void seq_ranges_put_one(struct buf *buf, int64_t from, int64_t to)
+{
+    assert(from > 0 && to >= from && buf->len == 0);
+    put_number(buf, (uint64_t)from);
+    put_number(buf, (uint64_t)(to - from));
+}
+
 /* Reads a number up to most. Returns false when there is none. */
 static bool read_number(struct seq_ranges *from, int64_t most, int64_t *number)
 {

@@ -17,6 +17,9 @@
 /* Appends the ranges of seqs, which are above 0, ascending and without repeats. */
 void seq_ranges_put(struct buf *buf, const int64_t *seqs, size_t count);
 
+/* Appends one range to an empty buf; from is above 0, and to not below it. */
+void seq_ranges_put_one(struct buf *buf, int64_t from, int64_t to);
+
 /* Reads ranges piece by piece. Zeroed but for data and len it stands before the first one; data is
  * borrowed. */
 struct seq_ranges {

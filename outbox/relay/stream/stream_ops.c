@@ -2,6 +2,7 @@
 #include "outbox/relay/stream/stream_ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool stream_position_copy(struct stream_position *to, const struct stream_position *from)
 {
@@ -13,5 +14,21 @@ bool stream_position_copy(struct stream_position *to, const struct stream_positi
     snprintf(to->gtid, sizeof(to->gtid), "%s", from->gtid);
     to->rows_done = from->rows_done;
     to->time_s = from->time_s;
+    to->epoch = from->epoch;
+    snprintf(to->server, sizeof(to->server), "%s", from->server);
+    to->from_table = from->from_table;
+    to->moved = from->moved;
     return !to->before.failed && !from->before.failed;
+}
+
+int stream_place_compare(const char *file, uint64_t offset, const char *other,
+                         uint64_t other_offset)
+{
+    size_t len = strlen(file);
+    size_t other_len = strlen(other);
+    int order = len == other_len ? strcmp(file, other) : (len < other_len ? -1 : 1);
+
+    if (order != 0)
+        return order;
+    return offset < other_offset ? -1 : offset > other_offset;
 }

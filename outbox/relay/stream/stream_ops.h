@@ -16,6 +16,12 @@
  */
 #define STREAM_OWN_SERVER_IDS UINT32_C(0x80000000)
 
+#define POSITION_SERVER_SIZE 65 /* of relay_position.server */
+
+/* relay_position.server of a lane that goes on from its table: its position is none in any log. A
+ * server has no such identity. */
+#define POSITION_FROM_TABLE "from-table"
+
 /* Where reading may begin: always between two transactions, the first rows of the next one skipped.
  * A zeroed one is ready for use. */
 struct stream_position {
@@ -26,6 +32,11 @@ struct stream_position {
     char gtid[BINLOG_GTID_SIZE]; /* of the next transaction if rows_done is above 0 */
     uint64_t rows_done;          /* rows of the table in the next transaction that are done */
     int64_t time_s; /* of the last transaction before it, by the server's clock; 0: unknown */
+    /* Of a position that was loaded or begun, else 0 and "". */
+    int64_t epoch;                     /* of the lease under which it was saved */
+    char server[POSITION_SERVER_SIZE]; /* the identity of the present server */
+    bool from_table; /* it is no place in a log: the lane goes on from its table */
+    bool moved;      /* it was saved on another server */
 };
 
 enum stream_kind {
@@ -41,6 +52,8 @@ struct stream_change {
                        */
     enum stream_kind kind;
     uint64_t number; /* STREAM_ROW: of the row in its transaction, from 1 */
+    bool emptied;    /* STREAM_COMMIT: the transaction has removed all rows of the table, and later
+                        ones may have the seqs of those */
     /* STREAM_ROW, unless counts_only: without seq and epoch; borrowed until the next call of next
      * or open. */
     struct relay_row row;
@@ -63,6 +76,33 @@ struct stream_ops {
     /* Until close, each next that waits or would wait returns RC_RETRY. Any thread. */
     void (*interrupt)(void *ctx);
 };
+
+/* Where in the log a change is, as other readers of the log count. A COMMIT belongs to its
+ * transaction. Before the first transaction all are 0 and "". */
+struct stream_place {
+    const char *file;    /* in which the transaction begins */
+    uint64_t begin;      /* of it in the file */
+    uint64_t body_begin; /* of its BEGIN, which MySQL writes behind the GTID; else as begin */
+    uint64_t events;     /* of it so far; BEGIN, or the GTID on MariaDB, is the first one */
+    uint64_t event_rows; /* of the table in the last event so far */
+    uint64_t read_end;   /* of all that was read, in the file that is read now */
+    const struct binlog_gtid *gtid; /* of the transaction; borrowed until the next call of next */
+    int64_t time_s;      /* of the transaction: when its COMMIT, or its only statement, began */
+    int64_t file_time_s; /* when the file that is read now was begun; 0: not known yet */
+};
+
+/* A stream that ends at the end of the log, and where it is. */
+struct stream_log {
+    struct stream_ops stream;
+    void *ctx;
+    struct stream_place (*place)(void *ctx); /* of the change that next has returned */
+    bool (*has_ended)(void *ctx);
+};
+
+/* Which of two places in the log comes first: below 0, 0 or above 0. Files of one server have the
+ * same name but for their number, which has six digits, or more when it needs more. */
+int stream_place_compare(const char *file, uint64_t offset, const char *other,
+                         uint64_t other_offset);
 
 /* Copies a position and keeps the memory of `to`. Returns false when memory is exhausted. */
 bool stream_position_copy(struct stream_position *to, const struct stream_position *from);
