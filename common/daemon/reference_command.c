@@ -161,6 +161,10 @@ static const struct event events[] = {
      "`tallybox retry show ID`"},
     {"tasks_lost", "warn", "Leases of tasks ran out; another process runs them again.",
      "see whether the process was paused"},
+    {"task_replaced", "info",
+     "The task of a refused row of a lane that publishes exactly once ends without a record, "
+     "because the lane has read the row again.",
+     ""},
     {"result_refused", "error", "The database refuses to store an attempt's result.",
      "report it with `err`"},
     {"handler_unserved", "warn",

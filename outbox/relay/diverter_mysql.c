@@ -22,6 +22,7 @@
 #define HANDLER "kafka"
 #define ORIGIN "relay"
 #define ID_BYTES_MAX 255 /* of an event id that is used as the idempotency key */
+#define SUFFIX_SIZE 64   /* of three numbers behind it */
 
 /* wait_timeout of the session: when the process freezes between two statements of a move, the
  * server ends the session and releases the lock on the lease row, so that another relay can take
@@ -179,14 +180,15 @@ static void put_task_end(struct diverter_mysql *diverter, const struct relay_mov
     put_text(diverter, reason);
 }
 
+/* move: NULL unless the lane publishes exactly once. */
 static enum rc make_options(struct diverter_mysql *diverter, const struct relay_row *row,
-                            const char *topic, struct err *err)
+                            const char *topic, const struct row_move *move, struct err *err)
 {
     enum rc rc;
 
     buf_reset(&diverter->options);
     rc = row_record_put_options(&diverter->options, row, topic, diverter->table, diverter->source,
-                                err);
+                                move, err);
     if (rc == RC_OK && diverter->options.failed)
         rc = err_fail(err, RC_FATAL, 0, "no memory for the options of a task");
     return rc;
@@ -232,7 +234,7 @@ static enum rc move_row(void *ctx, const struct db_row *row, struct err *err)
 
     if (!move)
         return RC_OK;
-    rc = make_options(diverter, &known, move->topic, err);
+    rc = make_options(diverter, &known, move->topic, NULL, err);
     if (rc != RC_OK)
         return rc;
     rc = insert_task(diverter, move, id, false, &own);
@@ -279,8 +281,42 @@ static enum rc move_rows(struct diverter_mysql *diverter, const struct relay_mov
 }
 
 /* What the idempotency key of a task is made of, in the order in which they are tried. The row's
- * place in the stream is in none of them, because it is different when the row is read again. */
+ * place in the stream is in none of them, because it is different when the row is read again. In a
+ * lane that publishes exactly once the first two have the move behind them: a move that is repeated
+ * finds its task, and a row that is read again does not find the task of its earlier move, which is
+ * not published. */
 enum key_form { KEY_ID, KEY_HASH, KEY_UUID };
+
+/* A row of the table has no move after a commit (stream/backfill.h). */
+static bool is_exact(const struct diverter_mysql *diverter, const struct relay_move *move)
+{
+    return diverter->lane_key[0] && move->term > 0;
+}
+
+/* Writes what stands behind an idempotency key of this move: nothing, or what names the move. The
+ * numbers of rows begin anew with a take-over only, and that is a commit. */
+static void put_suffix(char suffix[SUFFIX_SIZE], const struct diverter_mysql *diverter,
+                       const struct relay_move *move)
+{
+    suffix[0] = '\0';
+    if (is_exact(diverter, move))
+        snprintf(suffix, SUFFIX_SIZE, "/%" PRId64 ".%" PRIu64 ".%" PRId64, diverter->epoch,
+                 move->term, move->seq);
+}
+
+/* Whether an idempotency key of this form can be made. */
+static bool is_usable(struct bytes id, const char *suffix, enum key_form form)
+{
+    switch (form) {
+    case KEY_ID:
+        return is_valid_key(id) && id.len + strlen(suffix) <= ID_BYTES_MAX;
+    case KEY_HASH:
+        return id.len > 0 || suffix[0];
+    case KEY_UUID:
+        return true;
+    }
+    return true;
+}
 
 static uint64_t hash_value(uint64_t hash, struct bytes bytes)
 {
@@ -295,15 +331,18 @@ static void put_copy_key(struct diverter_mysql *diverter, const struct relay_mov
 {
     const struct bytes key = {move->ordering_key, strlen(move->ordering_key)};
     uint64_t hash = hash_value(hash_value(HASH_START, key), move->row->id);
-    char text[ID_BYTES_MAX];
+    char suffix[SUFFIX_SIZE];
+    char text[ID_BYTES_MAX + 1];
 
+    put_suffix(suffix, diverter, move);
     switch (form) {
     case KEY_ID:
-        db_put_text(diverter->db, &diverter->sql, id.data, id.len);
+        snprintf(text, sizeof(text), "%.*s%s", (int)id.len, id.data, suffix);
+        put_text(diverter, text);
         break;
     case KEY_HASH:
-        snprintf(text, sizeof(text), "%s/hash:%016" PRIx64, diverter->table,
-                 hash_value(hash, move->row->payload));
+        snprintf(text, sizeof(text), "%s/hash:%016" PRIx64 "%s", diverter->table,
+                 hash_value(hash, move->row->payload), suffix);
         put_text(diverter, text);
         break;
     case KEY_UUID:
@@ -370,22 +409,29 @@ static enum rc compare_task(struct diverter_mysql *diverter, const struct relay_
 /* A move is repeated when the answer to its COMMIT was lost, and when the next relay reads the
  * stream again from the position that was saved. The task of the first move then has the same
  * idempotency key, ordering key and bytes, and the row is skipped. A row without an id cannot be
- * recognised: it gets one more task, because the other one may be of another event. */
+ * recognised: it gets one more task, because the other one may be of another event. In a lane that
+ * publishes exactly once the task of a move that the position never passed is not published, so a
+ * row that is read again gets a task of its own. */
 static enum rc move_copy(struct diverter_mysql *diverter, const struct relay_move *move,
                          int64_t now_ms, struct err *err)
 {
+    const struct row_move of = {diverter->lane_key, diverter->epoch, move->term,
+                                (uint64_t)move->seq};
     struct relay_row row = *move->row;
     char uuid[ID_TEXT_SIZE];
     struct bytes id = relay_row_id(&row, uuid);
-    int form = is_valid_key(id) ? KEY_ID : id.len > 0 ? KEY_HASH : KEY_UUID;
+    char suffix[SUFFIX_SIZE];
     bool same = false;
     enum rc rc;
 
+    put_suffix(suffix, diverter, move);
     row.read_ms = now_ms;
-    rc = make_options(diverter, &row, move->topic, err);
-    for (; rc == RC_OK && !same; form++) {
+    rc = make_options(diverter, &row, move->topic, is_exact(diverter, move) ? &of : NULL, err);
+    for (int form = KEY_ID; rc == RC_OK && !same; form++) {
         struct err own = {0};
 
+        if (!is_usable(id, suffix, (enum key_form)form))
+            continue;
         rc = insert_copy(diverter, move, id, (enum key_form)form, &own);
         if (rc == RC_OK)
             return rc;
@@ -450,6 +496,7 @@ static enum rc make_tasks(struct diverter_mysql *diverter, const struct relay_mo
     enum rc rc = set_up_moves(diverter, err);
 
     *fenced = false;
+    diverter->epoch = epoch;
     if (count > MOVES_ROWS_MAX)
         return err_fail(err, RC_FATAL, 0, "at most %d rows can be moved at once", MOVES_ROWS_MAX);
     if (rc == RC_OK)
@@ -613,6 +660,8 @@ void diverter_mysql_open(struct diverter_mysql *diverter, const struct lane_sett
     diverter->source = settings->relay.ce_source;
     diverter->payload_renamed = settings_lane_column(lane, "payload", column);
     diverter->lease_ms = settings->relay.lease_ms;
+    if (strcmp(lane->exactly_once, "yes") == 0)
+        position_record_key(diverter->lane_key, lane, settings);
 }
 
 void diverter_mysql_close(struct diverter_mysql *diverter)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that moves rows of one lane's outbox table into retry_task and reads which keys have
  * tasks there. The tasks of a stream lane are made of the bytes that come with the moves, and the
- * table is not used. It uses the deleter's connection, because both run in the deleter's thread.
+ * table is not used. The task of a row of a lane that publishes exactly once has the option
+ * "transaction", by which outbox/retry/handlers/exact_publisher_kafka.h publishes it once. It uses
+ * the deleter's connection, because both run in the deleter's thread.
  * Requires SELECT and DELETE on the table, SELECT and INSERT on retry_task. */
 #ifndef OUTBOX_RELAY_DIVERTER_MYSQL_H
 #define OUTBOX_RELAY_DIVERTER_MYSQL_H
@@ -9,6 +11,7 @@
 #include "common/config/settings.h"
 #include "common/db/db.h"
 #include "outbox/relay/deleter_mysql.h"
+#include "outbox/relay/exact/position_record.h"
 #include "outbox/relay/relay_ops.h"
 
 #include <stdbool.h>
@@ -23,6 +26,8 @@ struct diverter_mysql {
     const char *source; /* relay.ce_source */
     int64_t lease_ms;
     bool payload_renamed; /* lane.NAME.columns: the table's own `payload` is another one */
+    char lane_key[POSITION_KEY_SIZE]; /* of a lane that publishes exactly once; else empty */
+    int64_t epoch;                    /* of the moves that are being made */
     struct buf sql;
     struct buf options; /* the options of the task that is being inserted */
     /* the session that was set up for moves; the fields below were read in it */

@@ -254,7 +254,8 @@ enum rc row_record_headers(const struct relay_row *row, int64_t timestamp_ms, co
 }
 
 enum rc row_record_put_options(struct buf *out, const struct relay_row *row, const char *topic,
-                               const char *lane, const char *source, struct err *err)
+                               const char *lane, const char *source, const struct row_move *move,
+                               struct err *err)
 {
     /* The handler limits the age when it sends the record: the task may wait for a long time. */
     int64_t timestamp_ms = row_record_timestamp(row, INT64_MAX);
@@ -266,6 +267,11 @@ enum rc row_record_put_options(struct buf *out, const struct relay_row *row, con
     add_headers(options, row, timestamp_ms, lane, source);
     if (timestamp_ms > 0)
         json_object_set_new(options, "timestampMs", json_integer(timestamp_ms));
+    if (move)
+        json_object_set_new(options, "transaction",
+                            json_pack("{s:s, s:I, s:I, s:I}", "lane", move->lane_key, "epoch",
+                                      (json_int_t)move->epoch, "term", (json_int_t)move->term,
+                                      "row", (json_int_t)move->row));
     text = json_dumps(options, JSON_COMPACT);
     json_decref(options);
     if (text)

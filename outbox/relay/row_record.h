@@ -39,13 +39,23 @@ enum rc row_record_headers(const struct relay_row *row, int64_t timestamp_ms, co
                            const char *source, row_record_on_header on_header, void *ctx,
                            struct err *err);
 
+/* The move of a row of a lane that publishes exactly once; exact/position_record.h says when the
+ * lane's position has passed it. */
+struct row_move {
+    const char *lane_key; /* of the lane's record in the topic of positions */
+    int64_t epoch;        /* of the lease */
+    uint64_t term;        /* number of the first record of its term */
+    uint64_t row;         /* its number in that term */
+};
+
 /* Appends the options of the handler `kafka` for row's record, a JSON text, to out. The payload is
- * not part of the options. An empty topic means that the row has none. If row_record_headers()
- * rejects the headers column, the column is written as the string rowHeaders; if relay_row_check()
- * rejects the row, its id is written as the string rowId. The relay's own headers stand beside
- * them. The handler refuses such options, and an operator has to decide about the task. Returns
- * RC_FATAL when memory is exhausted. */
+ * not part of the options. move is NULL, or becomes the option "transaction". An empty topic means
+ * that the row has none. If row_record_headers() rejects the headers column, the column is written
+ * as the string rowHeaders; if relay_row_check() rejects the row, its id is written as the string
+ * rowId. The relay's own headers stand beside them. The handler refuses such options, and an
+ * operator has to decide about the task. Returns RC_FATAL when memory is exhausted. */
 enum rc row_record_put_options(struct buf *out, const struct relay_row *row, const char *topic,
-                               const char *lane, const char *source, struct err *err);
+                               const char *lane, const char *source, const struct row_move *move,
+                               struct err *err);
 
 #endif

@@ -65,6 +65,8 @@ struct retry_job {
     int64_t id;
     const char *group;
     const char *scene;
+    bool of_relay; /* the relay made the task, of a row */
+    unsigned shard;
     const char *ordering_key;    /* NULL: none */
     const char *idempotency_key; /* the task's own, or the hash of what the task does: 64
                                     hexadecimal digits */
@@ -180,6 +182,9 @@ struct retry_handler {
      * part. worker: the number of the calling thread. */
     void (*run)(void *handler, size_t worker, const struct retry_job *job,
                 struct attempt_result *attempt);
+    /* The task of this job, which ended as ATTEMPT_DONE, is ended in the database. Must not wait.
+     * NULL: the handler need not know. The thread that claims the tasks. */
+    void (*ended)(void *handler, const struct retry_job *job);
     void (*close)(void *handler);
 };
 

@@ -321,6 +321,7 @@ enum rc retry_check(const struct retry_handlers *handlers, const struct retry_ne
         .handler = handler,
         .group = task->group ? task->group : RETRY_GROUP_DEFAULT,
         .scene = task->scene,
+        .of_relay = origin == OWNER_RELAY,
         .ordering_key = task->ordering_key,
         .idempotency_key = task->idempotency_key ? task->idempotency_key : "",
         .biz_no = task->biz_no,

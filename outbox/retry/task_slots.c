@@ -100,6 +100,8 @@ static void fill_job(struct slot *slot, const struct task_row *row, const char *
     job->id = row->id;
     job->group = kind->scene->group;
     job->scene = kind->scene->name;
+    job->of_relay = kind->origin == OWNER_RELAY;
+    job->shard = row->shard;
     job->ordering_key = keep_text(bytes, row->ordering_key);
     job->idempotency_key =
         keep_text(bytes, row->idempotency_key ? row->idempotency_key : row->task_hash);

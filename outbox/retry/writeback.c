@@ -371,6 +371,8 @@ static void uncount_stopped_attempt(const struct writeback *writeback, struct sl
 static void end_task(struct writeback *writeback, struct slot *slot, enum task_written written,
                      int64_t now_ms)
 {
+    if (written == TASK_WRITTEN && slot->update.end == TASK_END_DONE && slot->handler->ended)
+        slot->handler->ended(slot->opened, &slot->job);
     if (writeback->on_written)
         writeback->on_written(writeback->on_written_ctx, slot, written, now_ms);
     task_slots_free(writeback->slots, slot);

@@ -128,6 +128,32 @@ class StreamMoves(suite.Case):
         self.move(event(5))
         self.assertEqual(self.tasks("idempotency_key, origin"), [(ID, "client"), (ID, "relay")])
 
+    def move_exactly_once(self, *moves, term=12):
+        done = self.call([{**one, "term": term} for one in moves], exact="yes")
+        self.assertEqual(done, {"rc": "ok", "fenced": False, "text": ""})
+
+    def test_a_task_of_a_lane_that_publishes_once_has_its_move(self):
+        self.move_exactly_once(event(5), event(6, "x" * 300), event(7, ""))
+        self.assertEqual(self.tasks()[0][0], f"{ID}/{EPOCH}.12.5")
+        for number, row in enumerate(self.tasks("options"), 5):
+            self.assertEqual(json.loads(row[0])["transaction"],
+                             {"lane": "lane-id", "epoch": EPOCH, "term": 12, "row": number})
+
+    def test_a_repeated_move_of_a_lane_that_publishes_once_makes_no_second_task(self):
+        rows = [event(5), event(6), event(7, payload=b"other"), event(8, ""), event(9, ""),
+                event(10, "x" * 300), event(11, "x" * 300)]
+        self.move_exactly_once(*rows)
+        before = self.tasks("id, params")
+        self.assertEqual(len(before), len(rows))
+        self.move_exactly_once(*rows, event(12, "next"))
+        self.assertEqual(self.tasks("id, params")[:-1], before)
+
+    def test_rows_that_are_read_again_by_a_lane_that_publishes_once_get_other_tasks(self):
+        self.move_exactly_once(event(5), event(6, ""), event(7, "x" * 300))
+        self.move_exactly_once(event(5), event(6, ""), event(7, "x" * 300), term=13)
+        self.assertEqual(len(self.tasks()), 6)
+        self.assertEqual(self.tasks()[3][0], f"{ID}/{EPOCH}.13.5")
+
     def test_without_the_lease_nothing_is_moved(self):
         fenced = {"rc": "ok", "fenced": True, "text": ""}
         self.assertEqual(self.call([event(5)], epoch=EPOCH + 1), fenced)

@@ -2,9 +2,7 @@
 /* The relay's producer on librdkafka's in-process broker. */
 #include "common/kafka/kafka.h"
 #include "outbox/relay/broker_kafka.h"
-
-#include <librdkafka/rdkafka.h>
-#include <librdkafka/rdkafka_mock.h>
+#include "tests/flow/mock_kafka.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -23,22 +21,13 @@
 #define POLLS_MAX 3000    /* 30 s */
 
 struct fixture {
-    rd_kafka_t *host;
-    rd_kafka_mock_cluster_t *cluster;
+    struct mock_kafka mock;
     struct settings settings;
     struct broker_kafka kafka;
     struct broker broker;
     enum rc reports[ROWS];
     int report_count;
 };
-
-static void set_property(struct settings *settings, const char *name, const char *value)
-{
-    struct kafka_property *property = &settings->kafka.properties[settings->kafka.count++];
-
-    snprintf(property->name, sizeof(property->name), "%s", name);
-    snprintf(property->value, sizeof(property->value), "%s", value);
-}
 
 static int setup(void **state)
 {
@@ -47,21 +36,13 @@ static int setup(void **state)
     struct settings *settings = &fixture.settings;
 
     memset(&fixture, 0, sizeof(fixture));
-    fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
-    assert_non_null(fixture.host);
-    fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);
-    assert_non_null(fixture.cluster);
-    assert_int_equal(rd_kafka_mock_topic_create(fixture.cluster, TOPIC, 1, 1),
-                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    mock_kafka_begin(&fixture.mock, settings);
+    mock_kafka_add_topic(&fixture.mock, TOPIC);
     settings->relay.lease_ms = 15000;
     settings->relay.send_timeout_ms = 8000;
-    settings->relay.row_bytes_max = 1000000;
-    settings->relay.topic_partitions = 1;
-    settings->relay.topic_replication = -1;
     snprintf(settings->relay.ce_source, sizeof(settings->relay.ce_source), "test");
-    set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
-    set_property(settings, "linger.ms", "0");
-    set_property(settings, "batch.num.messages", "1");
+    mock_kafka_set(settings, "linger.ms", "0");
+    mock_kafka_set(settings, "batch.num.messages", "1");
     broker_kafka_open(&fixture.kafka, &lane, settings, -1);
     fixture.broker = broker_kafka_ops(&fixture.kafka);
     *state = &fixture;
@@ -73,8 +54,7 @@ static int teardown(void **state)
     struct fixture *fixture = *state;
 
     broker_kafka_close(&fixture->kafka);
-    rd_kafka_mock_cluster_destroy(fixture->cluster);
-    rd_kafka_destroy(fixture->host);
+    mock_kafka_end(&fixture->mock);
     return 0;
 }
 
@@ -153,15 +133,15 @@ static void a_row_that_only_its_successor_vouches_for_is_not_acknowledged(void *
     struct fixture *fixture = *state;
     int64_t acknowledged = 0;
 
-    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
-    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 300);
-    rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1,
+    rd_kafka_mock_broker_set_down(fixture->mock.cluster, 1);
+    rd_kafka_mock_broker_set_rtt(fixture->mock.cluster, 1, 300);
+    rd_kafka_mock_push_request_errors(fixture->mock.cluster, PRODUCE_REQUEST, 1,
                                       RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
     for (int64_t seq = 0; seq < ROWS; seq++)
         send_row(fixture, seq);
-    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_up(fixture->mock.cluster, 1);
     await_reports(fixture);
-    rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, 0);
+    rd_kafka_mock_broker_set_rtt(fixture->mock.cluster, 1, 0);
     for (int i = 0; i < ROWS; i++)
         acknowledged += fixture->reports[i] == RC_OK;
     assert_true(acknowledged <= records_in_the_log(fixture));
@@ -233,14 +213,14 @@ static void every_answer_of_the_broker_means_one_thing(void **state)
         fixture->broker.reset(fixture->broker.ctx);
         assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, 0, &err), RC_OK);
         before = records_in_the_log(fixture);
-        rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
+        rd_kafka_mock_push_request_errors(fixture->mock.cluster, PRODUCE_REQUEST, 1, answer->code);
         rc = send_and_await(fixture, answer->refused);
         if (answer->refused != (rc == RC_REJECT) || (answer->passes && rc == RC_FATAL))
             fail_msg("%s made %s", rd_kafka_err2name(answer->code), rc_name(rc));
         /* Exactly the records of the log are acknowledged. */
         if (rc == RC_OK)
             assert_int_equal(records_in_the_log(fixture), before + 1);
-        rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
+        rd_kafka_mock_clear_request_errors(fixture->mock.cluster, PRODUCE_REQUEST);
         /* A new producer is always of use. */
         fixture->broker.reset(fixture->broker.ctx);
         assert_int_equal(fixture->broker.topic_open(fixture->broker.ctx, TOPIC, 0, &err), RC_OK);
@@ -254,7 +234,7 @@ static void a_time_out_of_single_records_is_refused(void **state)
     struct fixture *fixture = *state;
     struct err err = {0};
 
-    set_property(&fixture->settings, "message.timeout.ms", "5000");
+    mock_kafka_set(&fixture->settings, "message.timeout.ms", "5000");
     assert_int_equal(broker_kafka_check(&fixture->settings, &err), RC_REJECT);
     assert_non_null(strstr(err.text, "message.timeout.ms"));
     assert_non_null(strstr(err.text, "relay.send_timeout_ms"));

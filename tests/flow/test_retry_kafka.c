@@ -2,9 +2,7 @@
 /* The retry queue's handler `kafka` on librdkafka's in-process broker. */
 #include "common/os.h"
 #include "outbox/retry/handlers/kafka_handler.h"
-
-#include <librdkafka/rdkafka.h>
-#include <librdkafka/rdkafka_mock.h>
+#include "tests/flow/mock_kafka.h"
 
 /* cmocka wants these three before it. */
 #include <setjmp.h>
@@ -23,8 +21,7 @@
 #define LONG_MS 20000
 
 struct fixture {
-    rd_kafka_t *host;
-    rd_kafka_mock_cluster_t *cluster;
+    struct mock_kafka mock;
     struct settings settings;
     struct stop stop;
     struct retry_handler_env env;
@@ -34,14 +31,6 @@ struct fixture {
 
 static atomic_llong far_lease; /* of all that no test shortens */
 
-static void set_property(struct settings *settings, const char *name, const char *value)
-{
-    struct kafka_property *property = &settings->kafka.properties[settings->kafka.count++];
-
-    snprintf(property->name, sizeof(property->name), "%s", name);
-    snprintf(property->value, sizeof(property->value), "%s", value);
-}
-
 static int setup(void **state)
 {
     static struct fixture fixture;
@@ -50,17 +39,9 @@ static int setup(void **state)
 
     memset(&fixture, 0, sizeof(fixture));
     atomic_store(&far_lease, os_now_ms() + (int64_t)10 * LONG_MS);
-    fixture.host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), NULL, 0);
-    assert_non_null(fixture.host);
-    fixture.cluster = rd_kafka_mock_cluster_new(fixture.host, 1);
-    assert_non_null(fixture.cluster);
-    assert_int_equal(rd_kafka_mock_topic_create(fixture.cluster, TOPIC, 1, 1),
-                     RD_KAFKA_RESP_ERR_NO_ERROR);
+    mock_kafka_begin(&fixture.mock, settings);
+    mock_kafka_add_topic(&fixture.mock, TOPIC);
     settings->relay.send_timeout_ms = LONG_MS;
-    settings->relay.topic_partitions = 1;
-    settings->relay.row_bytes_max = 1000000;
-    settings->relay.topic_replication = -1;
-    set_property(settings, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture.cluster));
     assert_int_equal(stop_init(&fixture.stop, &err), RC_OK);
     fixture.env = (struct retry_handler_env){
         .settings = settings, .stop = &fixture.stop, .instance = "test", .workers = WORKERS};
@@ -75,8 +56,7 @@ static int teardown(void **state)
 
     retry_kafka_handler.close(fixture->handler);
     stop_done(&fixture->stop);
-    rd_kafka_mock_cluster_destroy(fixture->cluster);
-    rd_kafka_destroy(fixture->host);
+    mock_kafka_end(&fixture->mock);
     return 0;
 }
 
@@ -125,8 +105,8 @@ static rd_kafka_t *reader_open(struct fixture *fixture)
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_t *reader;
 
-    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(fixture->cluster),
-                      NULL, 0);
+    rd_kafka_conf_set(conf, "bootstrap.servers",
+                      rd_kafka_mock_cluster_bootstraps(fixture->mock.cluster), NULL, 0);
     rd_kafka_conf_set(conf, "group.id", "test", NULL, 0);
     reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, NULL, 0);
     assert_non_null(reader);
@@ -238,7 +218,7 @@ static void every_answer_of_the_broker_has_its_class(void **state)
         struct retry_job job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
         struct attempt_result attempt;
 
-        rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE_REQUEST, 1, answer->code);
+        rd_kafka_mock_push_request_errors(fixture->mock.cluster, PRODUCE_REQUEST, 1, answer->code);
         attempt = run(fixture, &job);
         if (answer->done != (attempt.end == ATTEMPT_DONE))
             fail_msg("%s: %s", rd_kafka_err2name(answer->code), attempt.err.text);
@@ -248,7 +228,7 @@ static void every_answer_of_the_broker_has_its_class(void **state)
             assert_int_equal(attempt.code, answer->code);
             assert_int_equal(attempt.fault, answer->fault);
         }
-        rd_kafka_mock_clear_request_errors(fixture->cluster, PRODUCE_REQUEST);
+        rd_kafka_mock_clear_request_errors(fixture->mock.cluster, PRODUCE_REQUEST);
         job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "{}");
         attempt = run(fixture, &job);
         assert_done(&attempt);
@@ -318,11 +298,11 @@ static void a_record_whose_lease_ran_out_is_not_sent_later(void **state)
     struct attempt_result attempt = run(fixture, &job);
 
     assert_done(&attempt);
-    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_down(fixture->mock.cluster, 1);
     attempt = run_leased(fixture, &job, 700);
     assert_int_equal(attempt.end, ATTEMPT_CUT);
     assert_non_null(strstr(attempt.err.text, "lease"));
-    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_up(fixture->mock.cluster, 1);
     job = job_of("{\"topic\": \"orders\", \"key\": \"c7\"}", "second");
     attempt = run(fixture, &job);
     assert_done(&attempt);
@@ -345,12 +325,12 @@ static void a_record_without_an_answer_fails_by_the_send_timeout(void **state)
     while (attempt.end != ATTEMPT_DONE && os_now_ms() < until_ms)
         attempt = run(fixture, &job);
     assert_done(&attempt);
-    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_down(fixture->mock.cluster, 1);
     attempt = run(fixture, &job);
     assert_int_equal(attempt.end, ATTEMPT_FAILED);
     assert_int_equal(attempt.source, FAULT_SOURCE_KAFKA);
     assert_int_equal(attempt.fault, FAULT_CLASS_TRANSIENT);
-    rd_kafka_mock_broker_set_up(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_up(fixture->mock.cluster, 1);
 }
 
 struct neighbour {
@@ -385,7 +365,7 @@ static void tasks_with_time_left_continue_with_a_new_producer(void **state)
     struct attempt_result attempt = run(fixture, &job);
 
     assert_done(&attempt);
-    rd_kafka_mock_broker_push_request_error_rtts(fixture->cluster, 1, PRODUCE_REQUEST, 2,
+    rd_kafka_mock_broker_push_request_error_rtts(fixture->mock.cluster, 1, PRODUCE_REQUEST, 2,
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2,
                                                  RD_KAFKA_RESP_ERR_NO_ERROR, LONG_MS / 2);
     neighbour_start(&neighbour, fixture);
@@ -404,7 +384,7 @@ static void a_stop_cuts_the_wait(void **state)
     int64_t began_ms;
 
     assert_done(&attempt);
-    rd_kafka_mock_broker_set_down(fixture->cluster, 1);
+    rd_kafka_mock_broker_set_down(fixture->mock.cluster, 1);
     neighbour_start(&neighbour, fixture);
     began_ms = os_now_ms();
     stop_request(&fixture->stop);

@@ -68,6 +68,7 @@ static void read_move(struct relay_move *move, struct relay_row *row, const json
     move->topic = text_of(from, "topic");
     ordering_key_make_text(move->ordering_key, move->topic, row->aggregate_id);
     snprintf(move->reason, sizeof(move->reason), "%.255s", text_of(from, "reason"));
+    move->term = (uint64_t)number_of(from, "term");
 }
 
 static void read_settings(const json_t *options)
@@ -85,6 +86,8 @@ static void read_settings(const json_t *options)
              text_of(options, "source"));
     snprintf(lane.name, sizeof(lane.name), "%s", text_of(options, "table"));
     snprintf(lane.table, sizeof(lane.table), "%s", text_of(options, "table"));
+    snprintf(lane.exactly_once, sizeof(lane.exactly_once), "%s", text_of(options, "exact"));
+    snprintf(lane.transactional_id, sizeof(lane.transactional_id), "lane-id");
 }
 
 static void ignore_change(void *ctx, const struct err *why)

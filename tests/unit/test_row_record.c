@@ -133,7 +133,7 @@ static void assert_options_from(const struct relay_row *row, const char *topic, 
 {
     struct buf out = {0};
 
-    assert_int_equal(row_record_put_options(&out, row, topic, "outbox", source, NULL), RC_OK);
+    assert_int_equal(row_record_put_options(&out, row, topic, "outbox", source, NULL, NULL), RC_OK);
     assert_string_equal(buf_text(&out), json);
     buf_done(&out);
 }

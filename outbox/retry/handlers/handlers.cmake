@@ -15,9 +15,11 @@ target_link_libraries(retry_handler_core PRIVATE dep::jansson)
 tallybox_library(
   retry_handlers
   handlers/call_http.c
+  handlers/exact_publisher_kafka.c
   handlers/http_handler.c
   handlers/kafka_handler.c
   handlers/publisher_kafka.c
+  handlers/record_topics_kafka.c
   LINKS
   retry_handler_core
   outbox

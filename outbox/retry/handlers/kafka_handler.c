@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/retry/handlers/kafka_handler.h"
 
+#include "common/log.h"
 #include "common/os.h"
-#include "outbox/relay/relay_row.h"
+#include "outbox/relay/exact/position_record.h"
 #include "outbox/relay/topics.h"
+#include "outbox/retry/handlers/exact_publisher_kafka.h"
 #include "outbox/retry/handlers/publisher_kafka.h"
 #include "outbox/retry/handlers/task_options.h"
 
@@ -17,6 +19,9 @@
 #define TEXT_BYTES_MAX 65535
 
 #define OWN_HEADERS 2
+
+/* The position of a lane with rows is committed about every 40 ms. */
+#define POSITION_WAIT_MS 100
 
 static enum rc take_topic(void *ctx, const json_t *value, struct err *err)
 {
@@ -196,6 +201,43 @@ static enum rc take_partition(void *ctx, const json_t *value, struct err *err)
     return RC_OK;
 }
 
+static enum rc take_move_number(const json_t *value, const char *name, int64_t *number,
+                                struct err *err)
+{
+    const json_t *member = json_object_get(value, name);
+
+    if (!json_is_integer(member) || json_integer_value(member) < 1)
+        return err_fail(err, RC_REJECT, 0, "\"%s\" is not a number above 0", name);
+    *number = json_integer_value(member);
+    return RC_OK;
+}
+
+/* {"lane": KEY, "epoch": NUMBER, "term": NUMBER, "row": NUMBER}; an operator may replace it by
+ * null. */
+static enum rc take_transaction(void *ctx, const json_t *value, struct err *err)
+{
+    struct kafka_options *options = ctx;
+    int64_t term = 0;
+    int64_t row = 0;
+    enum rc rc = RC_OK;
+
+    if (json_is_null(value))
+        return RC_OK;
+    if (!json_is_object(value) || json_object_size(value) != 4)
+        return err_fail(err, RC_REJECT, 0, "what the relay has written, or null, is expected");
+    rc = task_option_text(json_object_get(value, "lane"), POSITION_KEY_SIZE - 1,
+                          &options->move.lane_key, err);
+    if (rc == RC_OK)
+        rc = take_move_number(value, "epoch", &options->move.epoch, err);
+    if (rc == RC_OK)
+        rc = take_move_number(value, "term", &term, err);
+    if (rc == RC_OK)
+        rc = take_move_number(value, "row", &row, err);
+    options->move.term = (uint64_t)term;
+    options->move.row = (uint64_t)row;
+    return rc;
+}
+
 /* The relay writes these two when a row makes no record. */
 static enum rc refuse_row_id(void *ctx, const json_t *value, struct err *err)
 {
@@ -216,24 +258,59 @@ static enum rc refuse_row_headers(void *ctx, const json_t *value, struct err *er
 }
 
 static const struct task_option fields[] = {
-    {"topic", take_topic},           {"key", take_key},
-    {"keyHex", take_key_hex},        {"headers", take_headers},
-    {"timestampMs", take_timestamp}, {"partition", take_partition},
-    {"rowId", refuse_row_id},        {"rowHeaders", refuse_row_headers},
+    {"topic", take_topic},
+    {"key", take_key},
+    {"keyHex", take_key_hex},
+    {"headers", take_headers},
+    {"timestampMs", take_timestamp},
+    {"partition", take_partition},
+    {"rowId", refuse_row_id},
+    {"rowHeaders", refuse_row_headers},
+    {"transaction", take_transaction},
 };
 
-static enum rc kafka_open(void **handler, const struct retry_handler_env *env, struct err *err)
-{
-    struct publisher *publisher = NULL;
-    enum rc rc = publisher_open(&publisher, env->settings, env->stop, env->workers, err);
+struct handler {
+    struct publisher *publisher;
+    struct exact_publisher *exact; /* of rows of lanes that publish exactly once */
+};
 
-    *handler = publisher;
+static void kafka_close(void *opened)
+{
+    struct handler *handler = opened;
+
+    if (!handler)
+        return;
+    exact_publisher_close(handler->exact);
+    publisher_close(handler->publisher);
+    free(handler);
+}
+
+static enum rc kafka_open(void **opened, const struct retry_handler_env *env, struct err *err)
+{
+    struct handler *handler = calloc(1, sizeof(*handler));
+    enum rc rc;
+
+    if (!handler)
+        return err_fail(err, RC_FATAL, 0, "no memory for a handler");
+    rc = publisher_open(&handler->publisher, env->settings, env->stop, env->workers, err);
+    if (rc == RC_OK)
+        rc = exact_publisher_open(&handler->exact, env->settings, env->stop, err);
+    if (rc == RC_OK) {
+        *opened = handler;
+        return RC_OK;
+    }
+    kafka_close(handler);
     return rc;
 }
 
-static void kafka_close(void *handler)
+/* Another application would fence the publisher of the lane. */
+static enum rc check_maker(const struct kafka_options *options, const struct retry_job *job,
+                           struct err *err)
 {
-    publisher_close(handler);
+    if (!options->move.lane_key || job->of_relay)
+        return RC_OK;
+    return err_fail(err, RC_REJECT, 0,
+                    "options: \"transaction\" is only for the tasks that the relay makes");
 }
 
 static enum rc kafka_check(const struct retry_handlers *all, const struct retry_job *job,
@@ -244,7 +321,8 @@ static enum rc kafka_check(const struct retry_handlers *all, const struct retry_
 
     if (rc != RC_OK)
         return rc;
-    if (all && all->settings)
+    rc = check_maker(&options, job, err);
+    if (rc == RC_OK && all && all->settings)
         rc = relay_check_size(options.key.len + job->params_len, all->settings->relay.row_bytes_max,
                               err);
     kafka_options_done(&options);
@@ -286,7 +364,49 @@ static size_t headers_take(struct publisher_header *headers, const struct kafka_
     return count;
 }
 
-static void publish(struct publisher *publisher, size_t worker, const struct retry_job *job,
+static struct exact_task name_exact_task(const struct kafka_options *options,
+                                         const struct retry_job *job)
+{
+    return (struct exact_task){
+        .lane_key = options->move.lane_key,
+        .epoch = options->move.epoch,
+        .term = options->move.term,
+        .row = options->move.row,
+        .shard = job->shard,
+        .id = job->id,
+        .idempotency_key = job->idempotency_key,
+    };
+}
+
+static enum publisher_end send(struct handler *handler, size_t worker, const struct retry_job *job,
+                               const struct kafka_options *options,
+                               const struct publisher_record *record, struct err *err)
+{
+    struct exact_task task = name_exact_task(options, job);
+
+    if (!task.lane_key)
+        return publisher_send(handler->publisher, worker, record, err);
+    return exact_publisher_send(handler->exact, &task, record, err);
+}
+
+/* Nothing was tried. */
+static void wait_for_position(struct attempt_result *attempt, const struct err *err)
+{
+    attempt->end = ATTEMPT_SNOOZED;
+    attempt->waits = true;
+    attempt->delay_ms = POSITION_WAIT_MS;
+    err_set(&attempt->err, "%s", err->text);
+}
+
+static void log_replaced(const struct retry_job *job)
+{
+    log_event(LOG_INFO, "task_replaced",
+              "id=%" PRId64 " group=%s text=\"the lane has read the row of this task again, "
+              "because its move was not committed; nothing is published\"",
+              job->id, job->group);
+}
+
+static void publish(struct handler *handler, size_t worker, const struct retry_job *job,
                     const struct kafka_options *options, struct publisher_header *headers,
                     struct attempt_result *attempt)
 {
@@ -305,8 +425,14 @@ static void publish(struct publisher *publisher, size_t worker, const struct ret
 
     snprintf(number, sizeof(number), "%" PRId64, job->attempt);
     record.header_count = headers_take(headers, options, job, number);
-    switch (publisher_send(publisher, worker, &record, &err)) {
+    switch (send(handler, worker, job, options, &record, &err)) {
     case PUBLISHED:
+        return;
+    case PUBLISH_WAITS:
+        wait_for_position(attempt, &err);
+        return;
+    case PUBLISH_VOID:
+        log_replaced(job);
         return;
     case PUBLISH_FAILED:
         attempt_fail(attempt, FAULT_SOURCE_KAFKA, err.code, FAULT_CLASS_TRANSIENT, "%s", err.text);
@@ -337,6 +463,11 @@ static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
         attempt_refuse(attempt, &err);
         return;
     }
+    if (check_maker(&options, job, &err) != RC_OK) {
+        attempt_refuse(attempt, &err);
+        kafka_options_done(&options);
+        return;
+    }
     headers = calloc(options.header_count + OWN_HEADERS, sizeof(*headers));
     if (headers)
         publish(handler, worker, job, &options, headers, attempt);
@@ -344,6 +475,20 @@ static void kafka_run(void *handler, size_t worker, const struct retry_job *job,
         attempt_fail(attempt, FAULT_SOURCE_PLAIN, 0, FAULT_CLASS_TRANSIENT,
                      "no memory for headers");
     free(headers);
+    kafka_options_done(&options);
+}
+
+static void kafka_ended(void *opened, const struct retry_job *job)
+{
+    struct handler *handler = opened;
+    struct kafka_options options;
+    struct exact_task task;
+
+    if (!job->of_relay || kafka_options_read(&options, job->options, NULL) != RC_OK)
+        return;
+    task = name_exact_task(&options, job);
+    if (task.lane_key)
+        exact_publisher_end(handler->exact, &task);
     kafka_options_done(&options);
 }
 
@@ -394,5 +539,6 @@ const struct retry_handler retry_kafka_handler = {
     .destination = kafka_destination,
     .effects = kafka_effects,
     .run = kafka_run,
+    .ended = kafka_ended,
     .close = kafka_close,
 };

@@ -3,17 +3,19 @@
  * acknowledgement. The options of a task describe the record:
  *
  *     {"topic": NAME, "key": TEXT or "keyHex": HEX, "headers": HEADERS, "timestampMs": NUMBER,
- *      "partition": NUMBER}
+ *      "partition": NUMBER, "transaction": MOVE}
  *
  * Only topic is required. Without key and keyHex the record has no key. HEADERS is a list of
  * [NAME, VALUE] or an object {NAME: VALUE}; a VALUE is a text, {"hex": HEX} or null. HEADER_ATTEMPT
- * and HEADER_NO_RETRY follow the task's own headers. The functions on options are pure; any
- * thread. */
+ * and HEADER_NO_RETRY follow the task's own headers. Only the relay may give MOVE, for a row of a
+ * lane that publishes exactly once: exact_publisher_kafka.h publishes it. The functions on options
+ * are pure; any thread. */
 #ifndef OUTBOX_RETRY_HANDLERS_KAFKA_HANDLER_H
 #define OUTBOX_RETRY_HANDLERS_KAFKA_HANDLER_H
 
 #include "common/err.h"
 #include "outbox/relay/relay_row.h"
+#include "outbox/relay/row_record.h"
 #include "outbox/retry/handler.h"
 
 #include <stddef.h>
@@ -35,6 +37,7 @@ struct kafka_options {
     int32_t partition;    /* -1: by the key */
     struct kafka_header *headers;
     size_t header_count;
+    struct row_move move; /* lane_key NULL: the task is not of a lane that publishes exactly once */
 
     struct json_t *json; /* the texts point into it */
     char *bytes;         /* the bytes of hexadecimal values */

@@ -5,11 +5,9 @@
 #include "common/kafka/topic.h"
 #include "common/loop.h"
 #include "common/os.h"
-#include "common/utc.h"
 #include "outbox/relay/producer_kafka.h"
-#include "outbox/relay/row_record.h"
-#include "outbox/relay/topics.h"
 #include "outbox/retry/handler.h"
+#include "outbox/retry/handlers/record_topics_kafka.h"
 #include "outbox/retry/retry.h"
 
 #include <assert.h>
@@ -22,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOPIC_WAIT_MS_MAX 3000
-#define TOPICS_KNOWN_MAX 64
 #define POLL_MS 100
 #define TRIES_MAX 3
 
@@ -44,11 +40,8 @@ struct producer {
     atomic_bool ended;
     size_t users;
     bool spoiled; /* gets no new users; the last one closes it */
-    char topics[TOPICS_KNOWN_MAX][TOPIC_NAME_SIZE];
-    int64_t older_ms_max[TOPICS_KNOWN_MAX]; /* of a record in each of them */
-    int64_t bytes_max[TOPICS_KNOWN_MAX];    /* max.message.bytes of each of them; 0: unknown */
-    size_t topic_count;                     /* of all that were ever known */
-    struct err trouble;                     /* librdkafka's last error */
+    struct record_topics topics;
+    struct err trouble; /* librdkafka's last error */
 };
 
 struct slot {
@@ -254,67 +247,6 @@ static bool producer_is_spoiled(struct publisher *publisher, const struct produc
     return spoiled;
 }
 
-static bool is_topic_known(const struct producer *producer, const char *topic)
-{
-    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
-        if (strcmp(producer->topics[i], topic) == 0)
-            return true;
-    return false;
-}
-
-/* A topic beyond the limit replaces the oldest one. */
-static void learn_topic(struct producer *producer, const char *topic,
-                        const struct kafka_topic_config *config)
-{
-    size_t place = producer->topic_count % TOPICS_KNOWN_MAX;
-
-    if (is_topic_known(producer, topic))
-        return;
-    snprintf(producer->topics[place], TOPIC_NAME_SIZE, "%s", topic);
-    producer->older_ms_max[place] = config->known ? kafka_topic_older_ms_max(config) : INT64_MAX;
-    producer->bytes_max[place] = config->known ? config->batch_bytes_max : 0;
-    producer->topic_count++;
-}
-
-/* A task may have waited for so long that Kafka would delete its record before it was read. By the
- * database's clock, as in the relay: this host's may be hours ahead, and a broker refuses a record
- * of the future. */
-static int64_t get_timestamp(struct publisher *publisher, const struct producer *producer,
-                             const struct publisher_record *record)
-{
-    int64_t least_ms = 0;
-
-    if (record->timestamp_ms <= 0)
-        return record->timestamp_ms;
-    pthread_mutex_lock(&publisher->lock);
-    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++) {
-        if (strcmp(producer->topics[i], record->topic) == 0 &&
-            producer->older_ms_max[i] < INT64_MAX)
-            least_ms = record->now_ms - producer->older_ms_max[i];
-    }
-    pthread_mutex_unlock(&publisher->lock);
-    return record->timestamp_ms < least_ms ? least_ms : record->timestamp_ms;
-}
-
-/* Names the limits in the error of a record that is too large. Called with the lock held. */
-static void add_limits(const struct publisher *publisher, const struct producer *producer,
-                       const char *topic, struct err *err)
-{
-    int64_t bytes_max = 0;
-
-    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
-        if (strcmp(producer->topics[i], topic) == 0)
-            bytes_max = producer->bytes_max[i];
-    producer_add_limits(err, bytes_max, publisher->settings->relay.row_bytes_max);
-}
-
-static void forget_topic(struct producer *producer, const char *topic)
-{
-    for (size_t i = 0; i < producer->topic_count && i < TOPICS_KNOWN_MAX; i++)
-        if (strcmp(producer->topics[i], topic) == 0)
-            producer->topics[i][0] = '\0';
-}
-
 /* Until until_ms, or until the lease ends. */
 static int64_t compute_left_ms(const struct publisher_record *record, int64_t until_ms)
 {
@@ -328,58 +260,25 @@ static bool lease_is_over(const struct publisher_record *record)
     return os_now_ms() >= atomic_load(record->lease_until_ms);
 }
 
-/* As the relay does: nothing is sent to a topic before each of its leaders has answered. */
 static enum rc check_topic(struct publisher *publisher, struct producer *producer,
                            const struct publisher_record *record, int64_t until_ms, struct err *err)
 {
-    const struct settings *settings = publisher->settings;
-    const char *topic = record->topic;
-    int64_t wait_ms = compute_left_ms(record, until_ms) / 2;
     struct kafka_topic_config config;
-    struct err unread;
     bool known;
     enum rc rc;
 
     pthread_mutex_lock(&publisher->lock);
-    known = is_topic_known(producer, topic);
+    known = record_topics_knows(&producer->topics, record->topic);
     pthread_mutex_unlock(&publisher->lock);
     if (known)
         return RC_OK;
-    if (wait_ms > TOPIC_WAIT_MS_MAX)
-        wait_ms = TOPIC_WAIT_MS_MAX;
-    rc = kafka_ensure_topic(producer->kafka, topic, (int)settings->relay.topic_partitions,
-                            (int)settings->relay.topic_replication, wait_ms > 1 ? (int)wait_ms : 1,
-                            NULL, err);
-    kafka_topic_config_default(&config);
-    if (rc == RC_OK)
-        kafka_config_read(producer->kafka, topic, wait_ms > 1 ? (int)wait_ms : 1, &config, &unread);
+    rc = record_topic_check(producer->kafka, publisher->settings, record->topic,
+                            compute_left_ms(record, until_ms) / 2, &config, err);
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_OK)
-        learn_topic(producer, topic, &config);
+        record_topics_learn(&producer->topics, record->topic, &config);
     pthread_mutex_unlock(&publisher->lock);
     return rc;
-}
-
-static rd_kafka_headers_t *make_headers(const struct publisher_record *record, int64_t timestamp_ms)
-{
-    rd_kafka_headers_t *headers = rd_kafka_headers_new(record->header_count + 1);
-    bool original = timestamp_ms == record->timestamp_ms;
-    char time[UTC_TEXT_SIZE];
-    size_t len;
-
-    for (size_t i = 0; i < record->header_count; i++) {
-        const struct publisher_header *header = &record->headers[i];
-
-        /* Fails only without memory, and then librdkafka ends the process itself. */
-        rd_kafka_header_add(headers, header->name, -1, header->value.data,
-                            (ssize_t)header->value.len);
-        original = original || strcmp(header->name, ROW_RECORD_ORIGINAL_TIMESTAMP) == 0;
-    }
-    if (!original) {
-        len = utc_format(record->timestamp_ms, time);
-        rd_kafka_header_add(headers, ROW_RECORD_ORIGINAL_TIMESTAMP, -1, time, (ssize_t)len);
-    }
-    return headers;
 }
 
 static enum rc send_record(struct publisher *publisher, struct producer *producer, size_t worker,
@@ -390,7 +289,6 @@ static enum rc send_record(struct publisher *publisher, struct producer *produce
     struct producer_record sent = {
         .key = record->key,
         .value = record->value,
-        .timestamp_ms = get_timestamp(publisher, producer, record),
         .partition = record->partition,
     };
     enum rc rc;
@@ -401,8 +299,9 @@ static enum rc send_record(struct publisher *publisher, struct producer *produce
     slot->ticket = ++publisher->tickets << WORKER_BITS | worker;
     slot->reported = false;
     sent.ticket = slot->ticket;
+    sent.timestamp_ms = record_topics_timestamp(&producer->topics, record);
     pthread_mutex_unlock(&publisher->lock);
-    sent.headers = make_headers(record, sent.timestamp_ms);
+    sent.headers = record_headers_make(record, sent.timestamp_ms);
     rc = producer_send(producer->kafka, topic, &sent, err);
     rd_kafka_topic_destroy(topic);
     return rc;
@@ -466,24 +365,6 @@ static void describe_silence(struct publisher *publisher, const struct producer 
              trouble.text);
 }
 
-/* Separates local faults, which an operator must fix, from records that the broker refuses. */
-static enum publisher_end classify_end(enum rc rc, int code)
-{
-    switch (code) {
-    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-        return PUBLISH_BARRED;
-    default:
-        break;
-    }
-    if (rc == RC_OK)
-        return PUBLISHED;
-    return rc == RC_REJECT ? PUBLISH_REFUSED : PUBLISH_FAILED;
-}
-
 /* *again: another producer may do better. */
 static enum publisher_end send_once(struct publisher *publisher, struct producer *producer,
                                     size_t worker, const struct publisher_record *record,
@@ -494,7 +375,7 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
     *again = false;
     /* The broker refuses the topic for every client. */
     if (rc != RC_OK)
-        return rc == RC_FATAL ? PUBLISH_BARRED : classify_end(rc, err->code);
+        return rc == RC_FATAL ? PUBLISH_BARRED : record_classify_end(rc, err->code);
     rc = send_record(publisher, producer, worker, record, err);
     if (rc == RC_OK && !await_report(publisher, worker, record, until_ms, &rc, err)) {
         describe_silence(publisher, producer, record->topic, err);
@@ -513,13 +394,13 @@ static enum publisher_end send_once(struct publisher *publisher, struct producer
     }
     pthread_mutex_lock(&publisher->lock);
     if (rc == RC_REJECT)
-        add_limits(publisher, producer, record->topic, err);
-    forget_topic(producer, record->topic);
+        record_topics_add_limits(&producer->topics, publisher->settings, record->topic, err);
+    record_topics_forget(&producer->topics, record->topic);
     pthread_mutex_unlock(&publisher->lock);
     /* The record was purged together with another thread's record, or acknowledged with a later
      * one. */
     *again = producer_is_spoiled(publisher, producer) || (rc == RC_RETRY && err->code == 0);
-    return classify_end(rc, err->code);
+    return record_classify_end(rc, err->code);
 }
 
 enum publisher_end publisher_send(struct publisher *publisher, size_t worker,

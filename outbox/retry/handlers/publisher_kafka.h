@@ -42,6 +42,8 @@ enum publisher_end {
     PUBLISH_BARRED,  /* a right, the topic or a setting is not as it must be */
     PUBLISH_CUT,     /* the process stops */
     PUBLISH_LOST,    /* the lease ran out first */
+    PUBLISH_WAITS,   /* of exact_publisher_kafka.h: it cannot be tried yet */
+    PUBLISH_VOID,    /* of exact_publisher_kafka.h: the lane has read the row again */
 };
 
 /* Connects nowhere yet. RC_FATAL: the settings make no producer. Borrows settings and stop. */
