@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/loop.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -13,9 +14,15 @@
 /* A stop of the process waits for so long at most. A slower broker answers nevertheless, but the
  * call has ended by then: only the statistics of the client tell. */
 #define ANSWER_MS 500
-#define STATISTICS "500" /* ms */
 #define AGAIN_MS 500
 #define EVERY_MS 5000
+
+/* Of the statistics. Writing and reading them is most of the work of an idle client, and so they
+ * come no more often than silence has to be told from a slow answer: some in each send_timeout_ms.
+ */
+#define STATISTICS_MS_MIN 500
+#define STATISTICS_MS_MAX 2000
+#define STATISTICS_PART 4
 
 #define SERVERS "bootstrap.servers"
 
@@ -58,10 +65,20 @@ static int on_statistics(rd_kafka_t *kafka, char *text, size_t len, void *opaque
     return 0; /* the text is librdkafka's */
 }
 
+static int64_t choose_statistics_ms(const struct settings *settings)
+{
+    int64_t ms = settings->relay.send_timeout_ms / STATISTICS_PART;
+
+    if (ms < STATISTICS_MS_MIN)
+        return STATISTICS_MS_MIN;
+    return ms < STATISTICS_MS_MAX ? ms : STATISTICS_MS_MAX;
+}
+
 static enum rc ensure_client(struct probe_kafka *probe, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256] = "";
+    char every[24];
     enum rc rc;
 
     if (probe->kafka)
@@ -71,7 +88,8 @@ static enum rc ensure_client(struct probe_kafka *probe, struct err *err)
         return rc;
     rd_kafka_conf_set_error_cb(conf, on_error);
     rd_kafka_conf_set_stats_cb(conf, on_statistics);
-    rd_kafka_conf_set(conf, "statistics.interval.ms", STATISTICS, text, sizeof(text));
+    snprintf(every, sizeof(every), "%" PRId64, choose_statistics_ms(probe->settings));
+    rd_kafka_conf_set(conf, "statistics.interval.ms", every, text, sizeof(text));
     rd_kafka_conf_set_opaque(conf, probe);
     probe->kafka = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (probe->kafka)
