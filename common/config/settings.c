@@ -230,7 +230,8 @@ const struct setting settings_table[] = {
      "Replicas of a topic that the relay creates; -1: the default of the broker."},
     {NUMBER(relay, read_rows_max), "3000", 1, 100000, NULL, "Most rows read with one statement."},
     {NUMBER(relay, read_bytes_max), "4194304", 65536, 268435456, NULL,
-     "Most bytes of rows kept from one read; the other rows are read again."},
+     "Most bytes of rows kept from one read; the other rows are read again. A lane that shares "
+     "a stream of the binary log has a queue of this size, or of that of the largest row."},
     {NUMBER(relay, row_bytes_max), "1000000", 1024, 16777216, NULL,
      "Largest key and value of a record together, in bytes, of an outbox row and of a `kafka` "
      "task. A larger row diverts its key, and a larger task is refused."},
@@ -244,13 +245,12 @@ const struct setting settings_table[] = {
      "Whether the binary log of the server tells when rows come: an empty outbox is then read only "
      "once a second. Needs the privileges that `tallybox migrate grants --role relay_wakeup` "
      "prints."},
-    {NUMBER(relay, server_id), "0", 0, 4294967231, NULL,
+    {NUMBER(relay, server_id), "0", 0, 4294967230, NULL,
      "Id under which a relay reads the binary log. No server and no other reader may have it, so "
-     "the ids of two relay processes must be further apart than the number of lanes; 0: a number "
-     "above 2147483647 that is made from the "
-     "name of the instance. Each lane that reads the binary log uses one id more: the wake-up uses "
-     "server_id itself, and lane number N (from 0, in the order of relay.lanes) uses server_id + 1 "
-     "+ N."},
+     "the ids of two relay processes must differ by more than the number of lanes and one; 0: a "
+     "number above 2147483647 that is made from the name of the instance. The wake-up uses "
+     "server_id itself, lane number N (from 0, in the order of relay.lanes) that reads the binary "
+     "log server_id + 1 + N, and the stream that such lanes share the next one."},
     {NUMBER(relay, delete_rows_max), "40000", 1, 1000000, NULL,
      "Acknowledged rows that begin a round of deletions; a round uses several statements and may "
      "delete some rows more."},

@@ -143,6 +143,13 @@ static const struct event events[] = {
      "A lane that publishes exactly once goes on in the log of another server, and publishes again "
      "the rows behind the last position that is valid there.",
      ""},
+    {"stream_joined", "info",
+     "The lane reads the binary log through the connection that the lanes of this process share.",
+     ""},
+    {"stream_left", "info",
+     "The lane could not follow the shared connection and reads the log through one of its own "
+     "until it can.",
+     ""},
     {"rows_not_removed", "warn",
      "The primary key of the lane's table is not a column `seq`, so published rows stay.",
      "remove rows in the writer's transaction or later, as with Debezium"},

@@ -56,6 +56,9 @@ static const struct kind kinds[] = {
     {AT(unpublished), "tallybox_relay_unpublished_rows", METRIC_GAUGE,
      "With source = binlog: rows older than keep_ms that are not known to be published, because "
      "they did not come through the binary log; counted up to 1001, each minute."},
+    {AT(stream_shared), "tallybox_relay_stream_shared", METRIC_GAUGE,
+     "With source = binlog: 1 while the lane reads the binary log through the connection that the "
+     "lanes of this process share."},
     {AT(lease_held), "tallybox_relay_lease_held", METRIC_GAUGE,
      "1 while this process holds the lane."},
     {AT(lease_epoch), "tallybox_relay_lease_epoch", METRIC_GAUGE,

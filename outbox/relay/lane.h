@@ -58,6 +58,7 @@ struct relay_metrics {
     struct metric in_window;
     struct metric diverted_keys;
     struct metric unpublished;
+    struct metric stream_shared;
     struct metric lease_held;
     struct metric lease_epoch;
     struct metric send_seconds;

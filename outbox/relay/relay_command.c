@@ -16,6 +16,7 @@
 #include "outbox/relay/probe_kafka.h"
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
+#include "outbox/relay/shared/shared_stream.h"
 #include "outbox/relay/source_mysql.h"
 #include "outbox/relay/stream/stream_lane.h"
 #include "outbox/relay/stream/stream_wakeup_mysql.h"
@@ -65,6 +66,9 @@ struct relay {
     bool has_wakeup; /* relay.wakeup = binlog */
     struct stream_wakeup wakeup;
     struct loop waker;
+    bool has_shared; /* of two lanes or more that read the binary log */
+    struct shared_stream shared;
+    struct loop sharer;
 };
 
 static void wake_step(void *ctx, enum lane_step step)
@@ -120,6 +124,17 @@ static uint32_t choose_server_id(const struct settings *settings, const char *ta
     return STREAM_OWN_SERVER_IDS | (uint32_t)hash;
 }
 
+/* Of the process: two of them may share the lanes, and each has a shared stream. */
+static uint32_t choose_shared_id(const struct role_env *env)
+{
+    const struct settings *settings = env->settings;
+    uint64_t hash = hash_bytes(HASH_START, env->instance, strlen(env->instance));
+
+    if (settings->relay.server_id > 0)
+        return (uint32_t)(settings->relay.server_id + 1 + (int64_t)settings->lane_count);
+    return STREAM_OWN_SERVER_IDS | (uint32_t)hash_bytes(hash, "shared", strlen("shared"));
+}
+
 static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, struct err *err)
 {
     const struct role_env *env = relay->env;
@@ -158,10 +173,16 @@ static enum rc init_engines(struct lane_runtime *runtime, struct relay *relay, s
     const struct broker broker = broker_kafka_ops(&runtime->broker);
     enum rc rc = sender_init(&runtime->sender, &runtime->lane, &broker, os_random_u64(), err);
 
-    if (rc == RC_OK && runtime->lane.is_stream)
+    if (rc == RC_OK && runtime->lane.is_stream) {
+        const struct stream_ids ids = {
+            .own = choose_server_id(env->settings, runtime->own->table, number),
+            .together = choose_shared_id(env),
+            .shared = relay->has_shared ? &relay->shared : NULL,
+        };
+
         return stream_lane_open(&runtime->streams, &runtime->lane, env->instance, &runtime->origin,
-                                choose_server_id(env->settings, runtime->own->table, number),
-                                &diverts, env->stop, err);
+                                &ids, &diverts, env->stop, err);
+    }
     return rc == RC_OK ? init_table_engines(runtime, err) : rc;
 }
 
@@ -286,7 +307,35 @@ static void relay_close(void *role)
     loop_done(&relay->prober);
     stream_wakeup_close(&relay->wakeup);
     loop_done(&relay->waker);
+    shared_stream_done(&relay->shared);
+    loop_done(&relay->sharer);
     free(relay);
+}
+
+static void wake_sharer(void *ctx)
+{
+    loop_wake(ctx);
+}
+
+/* A lane that is alone needs no shared stream. */
+static enum rc open_shared(struct relay *relay, struct err *err)
+{
+    const struct settings *settings = relay->env->settings;
+    size_t count = 0;
+    enum rc rc;
+
+    for (size_t i = 0; i < settings->lane_count; i++)
+        count += strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) == 0;
+    if (count < 2)
+        return RC_OK;
+    rc = shared_stream_init(&relay->shared, relay->env->stop, err);
+    if (rc != RC_OK)
+        return rc;
+    relay->has_shared = true;
+    relay->shared.wake = wake_sharer;
+    relay->shared.wake_ctx = &relay->sharer;
+    return loop_init(&relay->sharer, "relay-share", shared_stream_step, &relay->shared,
+                     relay->env->stop, err);
 }
 
 static void note_write(void *ctx, size_t table)
@@ -384,9 +433,12 @@ static enum rc relay_open(void **role, const struct role_env *env, struct err *e
     relay->renewer.wakeup.fd = -1;
     relay->prober.wakeup.fd = -1;
     relay->waker.wakeup.fd = -1;
+    relay->sharer.wakeup.fd = -1;
     probe_kafka_open(&relay->probe, env->settings);
     writers_mysql_init(&relay->writers);
-    rc = open_runtimes(relay, err);
+    rc = open_shared(relay, err);
+    if (rc == RC_OK)
+        rc = open_runtimes(relay, err);
     if (rc == RC_OK)
         rc = open_leases(relay, err);
     if (rc == RC_OK)
@@ -404,6 +456,8 @@ static void join_threads(struct relay *relay)
 {
     if (relay->has_wakeup)
         stream_wakeup_stop(&relay->wakeup);
+    if (relay->has_shared)
+        shared_stream_stop(&relay->shared);
     for (size_t i = 0; i < relay->count; i++)
         stream_lane_stop(&relay->runtimes[i]->streams);
     for (size_t i = 0; i < relay->count; i++) {
@@ -414,6 +468,7 @@ static void join_threads(struct relay *relay)
     loop_join(&relay->renewer);
     loop_join(&relay->prober);
     loop_join(&relay->waker);
+    loop_join(&relay->sharer);
 }
 
 static enum rc relay_start(void *role, struct err *err)
@@ -433,6 +488,8 @@ static enum rc relay_start(void *role, struct err *err)
         rc = loop_start(&relay->prober, err);
     if (rc == RC_OK && relay->has_wakeup)
         rc = loop_start(&relay->waker, err);
+    if (rc == RC_OK && relay->has_shared)
+        rc = loop_start(&relay->sharer, err);
     if (rc != RC_OK) {
         stop_request(relay->env->stop);
         join_threads(relay);

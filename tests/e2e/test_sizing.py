@@ -2,6 +2,7 @@
 """A lane is added by the commands of the pages: to the votes as OPERATIONS.md tells, and to the
 events of an application as docs/sizing.md tells. No event is lost, and each lane is used."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -12,6 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
 import installation  # noqa: E402
+from binlog_lane import ACCOUNT, LaneCase  # noqa: E402
 from installation import block, commands, page, role_command, section  # noqa: E402
 import wire  # noqa: E402
 
@@ -123,6 +125,52 @@ class Connections(suite.Case):
             return True
         # After a minute the server closes what was not used.
         suite.wait_for(f"the connections {told}", look, 40)
+
+
+class LogConnections(LaneCase):
+    """What docs/sizing.md tells of lanes that read the binary log, and ARCHITECTURE of their threads."""
+
+    seconds = 40
+    LANES = {"relay.lanes": "outbox,second", "lane.second.source": "binlog"}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stack.sql("CREATE TABLE second LIKE outbox")
+        cls.stack.sql(f"GRANT SELECT, DELETE ON {cls.stack.name}.second TO '{ACCOUNT}'@'%'")
+
+    def count(self):
+        return self.stack.number("SELECT COUNT(*) FROM information_schema.processlist WHERE user = %s", [ACCOUNT])
+
+    def threads(self, relay):
+        names = set()
+        for task in pathlib.Path(f"/proc/{relay.pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                names.add((task / "comm").read_text().strip())
+        return {name for name in names if name.startswith("relay-")}
+
+    def check(self, lanes, told, threads, sets):
+        relay = self.start("relay", sets=sets)
+        suite.wait_for("the positions", lambda: self.stack.number("SELECT COUNT(*) FROM relay_position") == lanes)
+
+        def look():
+            sharing, count = relay.metric("tallybox_relay_stream_shared"), self.count()
+            if sharing != (lanes if lanes > 1 else 0) or count != told:
+                raise suite.NotThere(f"{sharing} lanes share the stream, {count} connections")
+            return True
+        suite.wait_for(f"{told} connections", look, 30)
+        self.assertEqual(self.threads(relay), threads)
+        relay.terminate()
+
+    def test_a_relay_has_as_many_connections_and_the_threads_that_the_pages_tell(self):
+        text = page("docs/sizing.md")
+        relay = int(re.search(r"`relay` (\d+)", text)[1])
+        own, polling, sharing, shared = map(int, re.search(
+            r"`source = binlog` has (\d+)\s+instead of (\d+), or (\d+) while .* has (\d+) for all", text).groups())
+        row = re.search(r"(?m)^\| relay \| (.*) \|$", section("ARCHITECTURE.md", "## Threads"))[1]
+        threads = set(re.findall(r"`(relay-[a-z]+)`", row)) - {"relay-delete", "relay-wakeup"}
+        self.check(1, relay - polling + own, threads - {"relay-share"}, {})
+        self.check(2, relay - polling + 2 * sharing + shared, threads, self.LANES)
 
 
 if __name__ == "__main__":

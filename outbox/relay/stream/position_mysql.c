@@ -117,6 +117,84 @@ enum rc position_mysql_read_end(struct db *db, struct stream_position *end, stru
                      : read_place(db, end, err);
 }
 
+static enum rc check_mysql_gtids(struct db *db, const struct stream_position *position,
+                                 struct err *err)
+{
+    struct buf sql = {0};
+    int64_t has_all = 0;
+    enum rc rc = db_connect(db, err);
+
+    if (rc != RC_OK)
+        return rc;
+    buf_text_put(&sql, "SELECT GTID_SUBSET(");
+    db_put_text(db, &sql, position->before.data ? position->before.data : "", position->before.len);
+    buf_text_put(&sql, ", @@GLOBAL.gtid_executed)");
+    rc = sql.failed ? err_fail(err, RC_FATAL, 0, "no memory for a statement")
+                    : db_number(db, buf_text(&sql), &has_all, NULL, err);
+    buf_done(&sql);
+    if (rc == RC_OK && has_all != 1)
+        return err_fail(err, RC_REJECT, 0, "@@gtid_executed lacks GTIDs of the position");
+    return rc;
+}
+
+static bool has_domains(const struct gtid_set *all, const struct gtid_set *set)
+{
+    for (size_t i = 0; i < set->domain_count; i++) {
+        size_t at = 0;
+
+        while (at < all->domain_count && all->domains[at].domain != set->domains[i].domain)
+            at++;
+        if (at == all->domain_count || all->domains[at].sequence < set->domains[i].sequence)
+            return false;
+    }
+    return true;
+}
+
+static enum rc check_mariadb_gtids(struct db *db, const struct stream_position *position,
+                                   struct err *err)
+{
+    struct stream_position end = {0};
+    struct gtid_set all = {0};
+    struct gtid_set set = {0};
+    struct buf text = {0};
+    enum rc rc = read_gtids(db, "SELECT @@GLOBAL.gtid_binlog_pos", &end, err);
+
+    buf_put(&text, position->before.data, position->before.len);
+    if (rc == RC_OK && (text.failed || end.before.failed))
+        rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+    if (rc == RC_OK)
+        rc = gtid_set_parse_mariadb(&all, buf_text(&end.before), err);
+    if (rc == RC_OK)
+        rc = gtid_set_parse_mariadb(&set, buf_text(&text), err);
+    if (rc == RC_OK && !has_domains(&all, &set))
+        rc = err_fail(err, RC_REJECT, 0, "@@gtid_binlog_pos lacks GTIDs of the position");
+    gtid_set_done(&set);
+    gtid_set_done(&all);
+    buf_done(&text);
+    buf_done(&end.before);
+    return rc;
+}
+
+static enum rc check_place(struct db *db, const struct stream_position *position, struct err *err)
+{
+    struct stream_position end = {0};
+    enum rc rc = read_place(db, &end, err);
+
+    if (rc != RC_OK ||
+        stream_place_compare(position->file, position->offset, end.file, end.offset) <= 0)
+        return rc;
+    return err_fail(err, RC_REJECT, 0, "the binary log ends before the position");
+}
+
+enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,
+                                     struct err *err)
+{
+    if (!position->by_gtid)
+        return check_place(db, position, err);
+    return db_server_kind(db) == DB_MARIADB ? check_mariadb_gtids(db, position, err)
+                                            : check_mysql_gtids(db, position, err);
+}
+
 /* The files of the log, the oldest one first. */
 struct log_files {
     const char *file;

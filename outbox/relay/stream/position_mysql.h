@@ -20,6 +20,11 @@ enum rc position_mysql_check_log(struct db *db, struct err *err);
  * GTIDs, writes no log. */
 enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err);
 
+/* Checks that the log of the server has been written up to this position or further, even if its
+ * beginning was deleted since. RC_REJECT: it has not. Privileges as position_mysql_read_end(). */
+enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,
+                                     struct err *err);
+
 /* Writes into risk why the log at the position is deleted, or will be soon; else an empty text. The
  * position is of this server. Needs REPLICATION CLIENT, on MariaDB BINLOG MONITOR. */
 enum rc position_mysql_find_risk(struct db *db, const struct stream_position *position,

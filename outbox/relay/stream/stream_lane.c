@@ -19,12 +19,13 @@ static void wake_step(void *ctx, bool reader)
 }
 
 static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *origin,
-                           uint32_t server_id, struct err *err)
+                           const struct stream_ids *ids, struct err *err)
 {
     const struct settings *settings = streams->lane->settings;
     const struct stream_mysql_options options = {
         .mysql = &settings->mysql,
         .origin = origin,
+        .lane = streams->lane->own,
         .schema = settings->mysql.database,
         .table = streams->lane->own->table,
         .columns = streams->columns.columns,
@@ -33,9 +34,13 @@ static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *ori
         .blank_is_null = streams->columns.blank_is_null,
         .bounds = {.row_bytes_max = (uint64_t)settings->relay.row_bytes_max,
                    .batch_bytes_max = streams->lane->batches[0].arena_size},
-        .server_id = server_id,
+        .server_id = ids->own,
         .heartbeat_ms = HEARTBEAT_MS,
         .silence_ms = SILENCE_MS,
+        .sharing = {.shared = ids->shared,
+                    .server_id = ids->together,
+                    .joined = &streams->lane->metrics->stream_shared,
+                    .queue_bytes = streams->lane->batches[0].arena_size},
     };
 
     return stream_mysql_make(&streams->stream, &options, err);
@@ -67,7 +72,7 @@ static enum rc open_cleaner(struct stream_lane *streams, const char *instance, s
 }
 
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
-                         struct origin_mysql *origin, uint32_t server_id,
+                         struct origin_mysql *origin, const struct stream_ids *ids,
                          const struct diverter_ops *diverts, struct stop *stop, struct err *err)
 {
     struct position_store positions;
@@ -87,7 +92,7 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
         rc = position_store_mysql_open(&streams->positions, lane->own, instance, origin,
                                        lane->settings, err);
     if (rc == RC_OK)
-        rc = open_stream(streams, origin, server_id, err);
+        rc = open_stream(streams, origin, ids, err);
     if (rc == RC_OK)
         rc = init_pump(streams, err);
     if (rc != RC_OK)

@@ -34,11 +34,18 @@ struct stream_lane {
     struct loop cleaning;
 };
 
+/* How the server knows the readers of its log. */
+struct stream_ids {
+    uint32_t own;                 /* of the lane's stream */
+    uint32_t together;            /* of the shared one */
+    struct shared_stream *shared; /* NULL: none */
+};
+
 /* Opens all of it without a thread or a connection. lane has been initialised; everything is
- * borrowed until stream_lane_close(), but diverts is copied. server_id: of its stream. After a
- * failure stream_lane_close() is called as well. */
+ * borrowed until stream_lane_close(), but ids and diverts are copied. After a failure
+ * stream_lane_close() is called as well. */
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
-                         struct origin_mysql *origin, uint32_t server_id,
+                         struct origin_mysql *origin, const struct stream_ids *ids,
                          const struct diverter_ops *diverts, struct stop *stop, struct err *err);
 
 /* Accepts a zeroed one. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of an outbox table as a stream from the binary log of its server: link, events, changes
  * and columns behind the ops of stream_ops.h. Needs REPLICATION SLAVE on the server and SELECT on
- * the table. One thread, but for the op interrupt. */
+ * the table. One thread, but for the op interrupt.
+ *
+ * With a shared stream it has a connection of its own only until it has reached that one, and again
+ * when it cannot follow it (shared/shared_stream.h). */
 #ifndef OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
 #define OUTBOX_RELAY_STREAM_STREAM_MYSQL_H
 
@@ -9,8 +12,10 @@
 #include "common/config/settings.h"
 #include "common/db/binlog_link.h"
 #include "common/err.h"
+#include "common/metrics.h"
 #include "outbox/relay/binlog/outbox_columns.h"
 #include "outbox/relay/origin_mysql.h"
+#include "outbox/relay/shared/shared_stream.h"
 #include "outbox/relay/stream/stream_ops.h"
 
 #include <stdbool.h>
@@ -28,11 +33,20 @@ struct stream_columns {
 /* Fills a zeroed one, which must not be moved afterwards. Borrows the texts of the lane. */
 void stream_columns_choose(struct stream_columns *columns, const struct lane_settings *lane);
 
+/* A shared stream, and how the lane that opens it is known to the server. */
+struct stream_sharing {
+    struct shared_stream *shared;
+    uint32_t server_id;
+    struct metric *joined; /* 1 while the lane is a member */
+    size_t queue_bytes;
+};
+
 /* All pointers are borrowed as long as the stream exists. */
 struct stream_mysql_options {
     const struct mysql_settings *mysql;
-    struct origin_mysql *origin; /* NULL: any database */
-    const char *schema;          /* both as the server writes them, see change_stream.h */
+    struct origin_mysql *origin;      /* NULL: any database */
+    const struct lane_settings *lane; /* for texts; NULL: none */
+    const char *schema;               /* both as the server writes them, see change_stream.h */
     const char *table;
     const char *const *columns;        /* of the fields, by enum outbox_field; NULL: it has none */
     const struct lane_header *headers; /* header_count columns that become headers */
@@ -41,8 +55,10 @@ struct stream_mysql_options {
     struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;
-    int64_t silence_ms; /* twice as long after each open to which no event came, up to 5 minutes */
-    bool until_end;     /* for tests: ends at the end of the log */
+    int64_t silence_ms;            /* or longer, see silence.h */
+    bool until_end;                /* ends at the end of the log */
+    bool annotated;                /* on MariaDB the texts of statements are events, too */
+    struct stream_sharing sharing; /* zeroed: it shares no stream */
 };
 
 struct stream_mysql;
@@ -58,6 +74,12 @@ void stream_mysql_free(struct stream_mysql *stream);
  * a server not to begin come with the first next. next returns STREAM_NOTHING before it waits for
  * bytes of the server; the call that follows waits, until an event or a heartbeat comes. */
 struct stream_ops stream_mysql_ops(struct stream_mysql *stream);
+
+/* Where the change is that next has returned. */
+struct stream_place stream_mysql_place(const struct stream_mysql *stream);
+
+/* The same as a log, with until_end; valid as long as the stream. */
+struct stream_log stream_mysql_log(struct stream_mysql *stream);
 
 /* Whether the log was read to its end, with until_end. */
 bool stream_mysql_has_ended(const struct stream_mysql *stream);

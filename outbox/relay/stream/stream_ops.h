@@ -75,6 +75,11 @@ struct stream_ops {
     void (*close)(void *ctx);
     /* Until close, each next that waits or would wait returns RC_RETRY. Any thread. */
     void (*interrupt)(void *ctx);
+    /* Whether the last next has failed because the server has purged the log at the position. NULL:
+     * it never has. On the thread of next. */
+    bool (*purged)(void *ctx);
+    /* After STREAM_NOTHING: whether the log has no more, either. NULL: always. */
+    bool (*is_at_end)(void *ctx);
 };
 
 /* Where in the log a change is, as other readers of the log count. A COMMIT belongs to its
