@@ -298,10 +298,14 @@ const struct setting settings_table[] = {
      "retry role adds -retry-SHARD. With a new id the lane begins at relay_position."},
     {LANE(keep_ms, SETTING_NUMBER), "3600000", -1, INT64_C(315360000000), NULL,
      "How long a published row stays in the table of a lane with source = binlog, in milliseconds: "
-     "in this time it can be published again; -1: for ever. Without a column seq as the primary "
-     "key "
-     "of the table the relay removes nothing: the writer or you remove the rows, as with Debezium. "
-     "Ignored with source = table, where published rows are deleted at once."},
+     "in this time it can be published again; -1: for ever. From a table whose primary key is not "
+     "a column seq the relay removes rows only with keep_ids_max. Ignored with source = table, "
+     "where published rows are deleted at once."},
+    {LANE(keep_ids_max, SETTING_NUMBER), "0", 0, 1000000000, NULL,
+     "Most ids of published rows that are kept in relay_published_id, to delete the rows of a "
+     "table without a column seq, as Debezium's, by their ids; of a UUID 17 bytes are kept. When "
+     "there are more, rows are deleted earlier than keep_ms says. 0: the relay removes nothing "
+     "from such a table, and the writer or you remove the rows."},
     {LANE(topics, SETTING_TOPIC_MAP), "", 0, 0, NULL,
      "Topics of aggregate types, as type=topic,type=topic; not set: as relay.topics."},
     {LANE(columns, SETTING_COLUMN_MAP), "", 0, 0, LANE_FIELDS,

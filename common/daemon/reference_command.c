@@ -143,6 +143,20 @@ static const struct event events[] = {
      "A lane that publishes exactly once goes on in the log of another server, and publishes again "
      "the rows behind the last position that is valid there.",
      ""},
+    {"outbox_partition_dropped", "info",
+     "All rows of a partition of the lane's table were published `keep_ms` ago, and the partition "
+     "was dropped.",
+     ""},
+    {"outbox_partition_kept", "warn",
+     "A partition of the lane's table is not dropped, for the reason in the log. Its published "
+     "rows "
+     "are deleted one by one, and it is looked at again after ten minutes.",
+     "see `unpublished_rows` in `/readyz`, or make smaller partitions"},
+    {"outbox_partitions_not_dropped", "warn",
+     "The lane's table is partitioned by `seq`, and the account lacks a privilege to drop or make "
+     "partitions. Its rows are deleted one by one.",
+     "`tallybox migrate grants --role relay_partitions --account tallybox_relay@%`, then start the "
+     "relay again"},
     {"stream_joined", "info",
      "The lane reads the binary log through the connection that the lanes of this process share.",
      ""},

@@ -111,6 +111,9 @@ struct lane {
     atomic_llong scan;               /* by the reader: number of its present full scan */
     atomic_bool full_scan_requested; /* by any step: begin the next full scan now */
 
+    atomic_llong emptied; /* by the keeper: how often the published rows were forgotten because the
+                             table was emptied */
+
     atomic_bool watched; /* lane_note_write() is called for transactions that write rows */
     atomic_bool written; /* it was called since the reader has looked last */
 

@@ -520,6 +520,8 @@ static void add_stream_health(struct lane_runtime *runtime, struct health *healt
     add_condition_health(health, name, "log", &streams->keeper.log_kept, health_warn);
     add_condition_health(health, name, "unpublished rows", &streams->cleaner.unpublished,
                          health_warn);
+    add_condition_health(health, name, "kept ids", &streams->cleaner.kept_ids, health_warn);
+    add_condition_health(health, name, "partitions", &streams->cleaner.dropping, health_warn);
 }
 
 /* The metric oldest_age is 0 while another process holds the lane, which then reports its health.

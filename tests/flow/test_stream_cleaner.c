@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The cleaner of a stream lane on a model of its table: which rows are there, which are published,
- * and the entries that say so. */
+ * and the entries that say so. A row is known by its number, which is its seq or its id. */
 #include "outbox/relay/stream/stream_cleaner.h"
 
 #include "common/hash.h"
@@ -12,8 +12,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROWS_MAX 3000
@@ -23,9 +25,11 @@
 
 struct entry {
     int64_t number; /* 0: there is none */
+    enum cleaner_kind kind;
     int64_t saved_ms;
     int64_t first_seq;
-    struct buf seqs;
+    int64_t id_count;
+    struct buf rows;
 };
 
 /* The database. */
@@ -44,6 +48,7 @@ static struct {
     size_t deletions;
     size_t piece_rows; /* most rows of a deletion */
     size_t lists;
+    size_t counts;
 } base;
 
 static struct settings settings;
@@ -71,26 +76,78 @@ static enum rc read_table(void *ctx, struct cleaner_table *table, struct err *er
     return call_works(false, err) ? RC_OK : RC_RETRY;
 }
 
-static enum rc read_oldest(void *ctx, int64_t age_ms, struct cleaner_entry *entry, bool *found,
-                           struct err *err)
+static bool by_id(void)
+{
+    return !base.table.has_seq && base.table.has_id;
+}
+
+static enum cleaner_kind kind(void)
+{
+    return by_id() && own.keep_ids_max > 0 ? CLEANER_IDS : CLEANER_SEQS;
+}
+
+static enum rc read_oldest(void *ctx, enum cleaner_kind wanted, int64_t age_ms,
+                           struct cleaner_entry *entry, bool *found, struct err *err)
 {
     (void)ctx;
-    buf_reset(&entry->seqs);
+    buf_reset(&entry->rows);
     *found = false;
     if (!call_works(true, err))
         return RC_RETRY;
     for (size_t i = 0; i < base.entry_count && !*found; i++) {
         const struct entry *one = &base.entries[i];
 
-        if (one->number == 0)
+        if (one->number == 0 || one->kind != wanted)
             continue;
         *found = true;
         entry->number = one->number;
         entry->age_ms = base.now_ms - one->saved_ms;
         if (entry->age_ms >= age_ms)
-            buf_put(&entry->seqs, one->seqs.data, one->seqs.len);
+            buf_put(&entry->rows, one->rows.data, one->rows.len);
+        entry->id_count = one->id_count;
     }
     return call_works(false, err) ? RC_OK : RC_RETRY;
+}
+
+static void delete_row(int64_t row, size_t *rows)
+{
+    assert_true(base.published[row]);
+    base.row[row] = false;
+    (*rows)++;
+}
+
+static enum rc end_deletion(size_t rows, struct err *err)
+{
+    base.deletions++;
+    if (rows > base.piece_rows)
+        base.piece_rows = rows;
+    return call_works(false, err) ? RC_OK : RC_RETRY;
+}
+
+static enum rc delete_ids(void *ctx, const struct published_ids *ids, int64_t epoch, bool *fenced,
+                          struct err *err)
+{
+    struct published_ids rest = *ids;
+    char uuid[ID_TEXT_SIZE];
+    struct bytes id;
+    size_t rows = 0;
+    bool found;
+
+    (void)ctx;
+    *fenced = false;
+    if (!call_works(true, err))
+        return RC_RETRY;
+    *fenced = epoch != base.epoch;
+    if (*fenced)
+        return RC_OK;
+    while (published_ids_read(&rest, uuid, &id, &found, NULL) == RC_OK && found) {
+        char text[24] = "";
+
+        assert_true(id.len < sizeof(text));
+        memcpy(text, id.data, id.len);
+        delete_row(strtoll(text, NULL, 10), &rows);
+    }
+    return end_deletion(rows, err);
 }
 
 static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t count, int64_t epoch,
@@ -106,40 +163,49 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
         *fenced = true;
         return RC_OK;
     }
-    base.deletions++;
     for (size_t i = 0; i < count; i++) {
-        for (int64_t seq = ranges[i].from; seq <= ranges[i].to; seq++, rows++) {
-            assert_true(base.published[seq]);
-            base.row[seq] = false;
-        }
+        for (int64_t seq = ranges[i].from; seq <= ranges[i].to; seq++)
+            delete_row(seq, &rows);
     }
-    if (rows > base.piece_rows)
-        base.piece_rows = rows;
-    return call_works(false, err) ? RC_OK : RC_RETRY;
+    return end_deletion(rows, err);
 }
 
-static enum rc end_entry(void *ctx, int64_t number, struct err *err)
+static enum rc end_entry(void *ctx, enum cleaner_kind wanted, int64_t number, struct err *err)
 {
     struct entry *entry = &base.entries[number - 1];
 
     (void)ctx;
+    assert_int_equal(wanted, entry->kind);
     if (!call_works(true, err))
         return RC_RETRY;
     entry->number = 0;
     return call_works(false, err) ? RC_OK : RC_RETRY;
 }
 
-static enum rc list_old(void *ctx, int64_t age_ms, int64_t *seqs, size_t seqs_max, size_t *count,
-                        struct err *err)
+static enum rc count_ids(void *ctx, int64_t *count, struct err *err)
+{
+    (void)ctx;
+    *count = 0;
+    base.counts++;
+    if (!call_works(true, err))
+        return RC_RETRY;
+    for (size_t i = 0; i < base.entry_count; i++)
+        *count += base.entries[i].number != 0 ? base.entries[i].id_count : 0;
+    return call_works(false, err) ? RC_OK : RC_RETRY;
+}
+
+static enum rc list_old(void *ctx, enum cleaner_kind wanted, int64_t age_ms, int64_t *seqs,
+                        size_t seqs_max, size_t *count, struct err *err)
 {
     int64_t below = ROWS_MAX + 1;
 
     (void)ctx;
+    assert_int_equal(wanted, kind());
     *count = 0;
     base.lists++;
     if (!call_works(true, err))
         return RC_RETRY;
-    for (size_t i = 0; i < base.entry_count; i++) {
+    for (size_t i = 0; i < base.entry_count && !by_id(); i++) {
         if (base.entries[i].number != 0 && base.entries[i].first_seq < below)
             below = base.entries[i].first_seq;
     }
@@ -162,6 +228,8 @@ static void start_cleaner(void)
         .table = read_table,
         .oldest = read_oldest,
         .delete_ranges = delete_ranges,
+        .delete_ids = delete_ids,
+        .count_ids = count_ids,
         .end = end_entry,
         .list_old = list_old,
     };
@@ -189,6 +257,7 @@ static int setup(void **state)
     snprintf(own.table, sizeof(own.table), "outbox");
     snprintf(own.source, sizeof(own.source), "binlog");
     own.keep_ms = KEEP_MS;
+    own.keep_ids_max = 0;
     assert_int_equal(lane_init(&lane, &own, &settings, relay_metrics_of(0, own.name), NULL), RC_OK);
     lane.time_ms = model_time;
     metric_set(&lane.metrics->deleted, 0);
@@ -199,13 +268,29 @@ static int setup(void **state)
     return 0;
 }
 
+/* A table without a seq whose rows are deleted by their ids. */
+static void use_ids(void)
+{
+    base.table.has_seq = false;
+    base.table.has_id = true;
+    own.keep_ids_max = 1000;
+}
+
+static int setup_ids(void **state)
+{
+    int rc = setup(state);
+
+    use_ids();
+    return rc;
+}
+
 static int teardown(void **state)
 {
     (void)state;
     stream_cleaner_done(&cleaner);
     lane_done(&lane);
     for (size_t i = 0; i < base.entry_count; i++)
-        buf_done(&base.entries[i].seqs);
+        buf_done(&base.entries[i].rows);
     return 0;
 }
 
@@ -213,6 +298,16 @@ static void insert_row(int64_t seq)
 {
     base.row[seq] = true;
     base.created_ms[seq] = base.now_ms;
+}
+
+static void put_id(struct buf *rows, int64_t number)
+{
+    struct published_id id;
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%" PRId64 " ", number);
+
+    assert_true(published_id_set(&id, (struct bytes){text, (size_t)len}));
+    published_ids_put(rows, &id, 1);
 }
 
 /* The rows from `from` to `to`, every step-th one, were published. */
@@ -227,12 +322,20 @@ static void publish_rows(int64_t from, int64_t to, int64_t step)
         base.published[seq] = true;
         seqs[count++] = seq;
     }
+    assert_true(base.entry_count <= ENTRIES_MAX);
     *entry = (struct entry){
         .number = (int64_t)base.entry_count,
         .saved_ms = base.now_ms,
         .first_seq = from,
+        .kind = kind(),
     };
-    seq_ranges_put(&entry->seqs, seqs, count);
+    if (kind() == CLEANER_SEQS) {
+        seq_ranges_put(&entry->rows, seqs, count);
+        return;
+    }
+    entry->id_count = (int64_t)count;
+    for (size_t i = 0; i < count; i++)
+        put_id(&entry->rows, seqs[i]);
 }
 
 static void run(int64_t ms)
@@ -289,6 +392,7 @@ static void pieces_are_bounded_and_apart(void **state)
 {
     (void)state;
     cleaner.rows_max = 100;
+    own.keep_ids_max *= 3;
     publish_rows(1, 2500, 1);
     run(KEEP_MS + 24);
     assert_in_range(base.deletions, 20, 25);
@@ -302,7 +406,29 @@ static void pieces_are_bounded_and_apart(void **state)
     base.deletions = 0;
     run(KEEP_MS + 1000);
     assert_int_equal(count_rows(), 0);
-    assert_int_equal(base.deletions, 2);
+    assert_int_equal(base.deletions, by_id() ? 1 : 2);
+}
+
+/* Entries are as old as they are saved: the next one is due no sooner than the oldest one. */
+static void the_cleaner_asks_again_when_an_entry_is_due(void **state)
+{
+    size_t calls;
+
+    (void)state;
+    run(5 * KEEP_MS);
+    calls = base.calls;
+    run(10 * KEEP_MS);
+    assert_in_range(base.calls - calls, 9, 11);
+    cleaner.keep_ms = 20000;
+    run(2 * KEEP_MS);
+    calls = base.calls;
+    run(40000);
+    assert_in_range(base.calls - calls, 4, 7);
+    publish_rows(1, 100, 1);
+    run(19990);
+    assert_int_equal(count_rows(), 100);
+    run(40);
+    assert_int_equal(count_rows(), 0);
 }
 
 static void nothing_is_deleted_without_the_lease(void **state)
@@ -338,9 +464,11 @@ static void without_a_column_seq_only_entries_end(void **state)
 {
     (void)state;
     base.table.has_seq = false;
+    base.table.has_id = true;
     publish_rows(1, 100, 1);
     insert_row(101);
     run(4 * CLEANER_LIST_MS);
+    assert_int_equal(base.counts, 0);
     assert_int_equal(base.deletions, 0);
     assert_int_equal(base.lists, 0);
     assert_int_equal(count_rows(), 101);
@@ -349,9 +477,11 @@ static void without_a_column_seq_only_entries_end(void **state)
 }
 
 /* Each call fails in turn, before or after its effect, or is the last one of its process. */
-static void any_call_may_fail(size_t fail_at, bool after, bool kill)
+static void any_call_may_fail(bool ids, size_t fail_at, bool after, bool kill)
 {
     setup(NULL);
+    if (ids)
+        use_ids();
     cleaner.rows_max = 30;
     publish_rows(1, 100, 1);
     insert_row(101);
@@ -373,20 +503,26 @@ static void any_call_may_fail(size_t fail_at, bool after, bool kill)
     teardown(NULL);
 }
 
-static void it_ends_its_work_after_any_failure(void **state)
+static void all_calls_may_fail(bool ids)
 {
     size_t calls;
 
-    (void)state;
-    any_call_may_fail(0, false, false);
+    any_call_may_fail(ids, 0, false, false);
     calls = base.calls;
     assert_in_range(calls, 8, 100);
     for (size_t i = 1; i <= calls; i++) {
-        any_call_may_fail(i, false, false);
-        any_call_may_fail(i, true, false);
-        any_call_may_fail(i, false, true);
-        any_call_may_fail(i, true, true);
+        any_call_may_fail(ids, i, false, false);
+        any_call_may_fail(ids, i, true, false);
+        any_call_may_fail(ids, i, false, true);
+        any_call_may_fail(ids, i, true, true);
     }
+}
+
+static void it_ends_its_work_after_any_failure(void **state)
+{
+    (void)state;
+    all_calls_may_fail(false);
+    all_calls_may_fail(true);
 }
 
 static void a_failure_is_told_until_it_ends(void **state)
@@ -411,7 +547,7 @@ static void bytes_that_are_no_seqs_delete_nothing(void **state)
 
     (void)state;
     publish_rows(1, 10, 1);
-    base.entries[0].seqs.data[0] = 0;
+    base.entries[0].rows.data[0] = 0;
     run(2 * KEEP_MS);
     assert_int_equal(base.deletions, 0);
     assert_int_equal(count_entries(), 1);
@@ -479,12 +615,130 @@ static void the_count_is_bounded(void **state)
     assert_non_null(strstr(err.text, "at least 1001 rows of table outbox"));
 }
 
+static void ids_that_are_damaged_delete_nothing(void **state)
+{
+    struct err err;
+
+    (void)state;
+    publish_rows(1, 10, 1);
+    base.entries[0].rows.data[0] = (char)64;
+    run(2 * KEEP_MS);
+    assert_int_equal(base.deletions, 0);
+    assert_int_equal(count_entries(), 1);
+    assert_true(condition_read(&cleaner.removing, &err));
+    assert_non_null(strstr(err.text, "row 1 of relay_published_id: byte 0 of 31 is no id"));
+}
+
+static void ids_without_a_unique_index_delete_nothing(void **state)
+{
+    (void)state;
+    base.table.has_id = false;
+    own.keep_ids_max = 0;
+    publish_rows(1, 10, 1);
+    own.keep_ids_max = 1000;
+    assert_int_equal(stream_cleaner_step(&cleaner, base.now_ms), 0);
+    assert_true(cleaner.told);
+    assert_int_equal(base.deletions, 0);
+}
+
+/* They are left from before the table was changed, or its index. */
+static void entries_of_the_other_kind_end_and_their_rows_stay(void **state)
+{
+    (void)state;
+    own.keep_ids_max = 1000;
+    for (int changes = 0; changes < 2; changes++) {
+        const struct cleaner_table tables[] = {{.has_seq = true}, {.has_id = true}, {0}};
+
+        base.table = tables[changes];
+        publish_rows(1, 10, 1);
+        publish_rows(11, 20, 1);
+        base.table = tables[changes + 1];
+        base.deletions = 0;
+        set_lease(++base.epoch);
+        run(KEEP_MS / 2);
+        assert_int_equal(count_entries(), 2);
+        run(2 * CLEANER_OTHER_MS);
+        assert_int_equal(count_entries(), 0);
+        assert_int_equal(base.deletions, 0);
+        assert_int_equal(count_rows(), 20);
+    }
+}
+
+static void run_until_ids_are_too_many(void)
+{
+    for (int i = 0; i < 300 && !condition_read(&cleaner.kept_ids, NULL); i++)
+        run(100);
+    run(100);
+}
+
+/* Of more ids than may be kept the oldest ones end early. */
+static void a_full_list_of_ids_ends_early(void **state)
+{
+    struct err err;
+
+    (void)state;
+    own.keep_ms = cleaner.keep_ms = 3600000;
+    own.keep_ids_max = 100;
+    publish_rows(1, 60, 1);
+    run(3 * CLEANER_COUNT_MS);
+    assert_int_equal(count_rows(), 60);
+    assert_in_range(base.counts, 2, 4);
+    publish_rows(61, 120, 1);
+    publish_rows(121, 130, 1);
+    run_until_ids_are_too_many();
+    assert_true(condition_read(&cleaner.kept_ids, &err));
+    assert_non_null(strstr(err.text, "130 ids of published rows of table outbox, more than"));
+    assert_int_equal(count_entries(), 2);
+    assert_int_equal(count_rows(), 70);
+    assert_false(base.row[60]);
+    run(2 * CLEANER_COUNT_MS);
+    assert_false(condition_read(&cleaner.kept_ids, NULL));
+    assert_int_equal(count_rows(), 70);
+    /* A process without the lane says nothing of it. */
+    publish_rows(131, 180, 1);
+    run_until_ids_are_too_many();
+    assert_true(condition_read(&cleaner.kept_ids, NULL));
+    set_lease(0);
+    run(1000);
+    assert_false(condition_read(&cleaner.kept_ids, NULL));
+}
+
+static void rows_without_a_seq_that_did_not_come_through_the_log_are_counted(void **state)
+{
+    struct err err;
+
+    (void)state;
+    base.created_ms[5] = 0;
+    base.row[5] = true;
+    /* The time of its writer is an old one, as a transaction's may be that was open for long. */
+    publish_rows(8, 8, 1);
+    base.created_ms[8] = 0;
+    run(CLEANER_MARGIN_MS);
+    /* Published by a lane that was behind. */
+    publish_rows(9, 9, 1);
+    base.created_ms[9] = 0;
+    metric_set(&lane.metrics->oldest_age, 3600000);
+    run(2000);
+    assert_int_equal(unpublished(), 0);
+    metric_set(&lane.metrics->oldest_age, 10);
+    run(3 * CLEANER_LIST_MS);
+    assert_int_equal(unpublished(), 1);
+    assert_true(condition_read(&cleaner.unpublished, &err));
+    assert_non_null(strstr(err.text, "1 rows of table outbox are older than keep_ms"));
+    base.row[5] = false;
+    run(2 * CLEANER_LIST_MS + 4 * KEEP_MS);
+    assert_int_equal(unpublished(), 0);
+    assert_in_range(base.lists, 3, 7);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_IDS(name) cmocka_unit_test_setup_teardown(name, setup_ids, teardown)
     const struct CMUnitTest tests[] = {
         TEST(published_rows_are_deleted_when_they_were_kept),
         TEST(pieces_are_bounded_and_apart),
+        TEST(the_cleaner_asks_again_when_an_entry_is_due),
         TEST(nothing_is_deleted_without_the_lease),
         TEST(rows_that_are_kept_for_ever_are_left_alone),
         TEST(without_a_column_seq_only_entries_end),
@@ -494,6 +748,14 @@ int main(void)
         TEST(rows_that_did_not_come_through_the_log_are_counted),
         TEST(a_lane_that_is_behind_counts_nothing),
         TEST(the_count_is_bounded),
+        TEST(entries_of_the_other_kind_end_and_their_rows_stay),
+        TEST_IDS(published_rows_are_deleted_when_they_were_kept),
+        TEST_IDS(pieces_are_bounded_and_apart),
+        TEST_IDS(nothing_is_deleted_without_the_lease),
+        TEST_IDS(ids_that_are_damaged_delete_nothing),
+        TEST_IDS(ids_without_a_unique_index_delete_nothing),
+        TEST_IDS(a_full_list_of_ids_ends_early),
+        TEST_IDS(rows_without_a_seq_that_did_not_come_through_the_log_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

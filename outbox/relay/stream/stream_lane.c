@@ -60,6 +60,7 @@ static enum rc init_pump(struct stream_lane *streams, struct err *err)
 static enum rc open_cleaner(struct stream_lane *streams, const char *instance, struct err *err)
 {
     struct lane *lane = streams->lane;
+    struct partition_ops partitions;
     struct cleaner_ops ops;
     enum rc rc =
         stream_cleaner_mysql_open(&streams->kept, lane->own, instance, lane->settings, err);
@@ -68,6 +69,8 @@ static enum rc open_cleaner(struct stream_lane *streams, const char *instance, s
         return rc;
     ops = stream_cleaner_mysql_ops(&streams->kept);
     stream_cleaner_init(&streams->cleaner, lane, &ops, os_random_u64());
+    partitions = stream_cleaner_mysql_partition_ops(&streams->kept);
+    stream_cleaner_use_partitions(&streams->cleaner, &partitions);
     return RC_OK;
 }
 
