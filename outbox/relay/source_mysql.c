@@ -160,30 +160,47 @@ static void put_ranges(struct buf *sql, const struct seq_range *ranges, size_t c
     }
 }
 
-/* A lane that has read the binary log keeps rows that are published. */
-static enum rc check_no_position(struct source_mysql *source, struct err *err)
+/* Counts what a lane that has read the binary log leaves in this table, one at most. An account
+ * without this privilege has never read a lane from the log. */
+static enum rc count_left(struct source_mysql *source, const char *table, int64_t *count,
+                          struct err *err)
 {
     struct err own = {0};
-    int64_t count = 0;
     enum rc rc;
 
+    *count = 0;
     buf_reset(&source->sql);
-    buf_text_put(&source->sql, "SELECT COUNT(*) FROM relay_position WHERE lane = ");
+    buf_text_put(&source->sql, "SELECT COUNT(*) FROM (SELECT 1 FROM ");
+    db_put_name(&source->sql, table);
+    buf_text_put(&source->sql, " WHERE lane = ");
     db_put_text(source->db, &source->sql, source->table, strlen(source->table));
-    rc = run_query(source, take_number, &count, &own);
-    /* An account without this privilege has never read a lane from the binary log. */
-    if (rc == RC_OK ? count == 0 : own.code == DB_NO_PRIVILEGE)
+    buf_text_put(&source->sql, " LIMIT 1) AS one");
+    rc = run_query(source, take_number, count, &own);
+    if (rc != RC_OK && own.code == DB_NO_PRIVILEGE)
         return RC_OK;
     if (rc != RC_OK && err)
         *err = own;
-    if (rc != RC_OK)
+    return rc;
+}
+
+/* Invariant R17: a lane that has read the binary log keeps rows that are published, and a change of
+ * its source may be under way. */
+static enum rc check_no_position(struct source_mysql *source, struct err *err)
+{
+    int64_t positions = 0;
+    int64_t entries = 0;
+    enum rc rc = count_left(source, "relay_position", &positions, err);
+
+    if (rc == RC_OK)
+        rc = count_left(source, "relay_published", &entries, err);
+    if (rc != RC_OK || positions + entries == 0)
         return rc;
-    return err_fail(err, RC_FATAL, 0,
-                    "the lane of table %s was read from the binary log, and a table lane would "
-                    "publish the rows again that it keeps: set source = binlog again. To change "
-                    "the source, let keep_ms = 0 empty the table, stop the relay, and delete the "
-                    "rows of this lane from relay_position and relay_published",
-                    source->table);
+    return err_fail(
+        err, RC_FATAL, 0,
+        "the lane of table %s was read from the binary log, and a table lane would "
+        "publish the rows again that it keeps: set source = binlog again, or change its "
+        "source with `tallybox relay source LANE table`",
+        source->table);
 }
 
 static enum rc source_begin(void *ctx, struct err *err)
@@ -199,6 +216,7 @@ static enum rc source_begin(void *ctx, struct err *err)
 
 struct reading {
     struct source_mysql *source;
+    const struct source_filter *filter; /* NULL: all rows */
     source_on_row on_row;
     void *ctx;
     bool ended;
@@ -248,23 +266,65 @@ static void make_row(struct relay_row *out, const struct db_row *row, uint64_t r
     out->read_ms = utc_parse_ms(row->columns[COLUMN_NOW], row->lengths[COLUMN_NOW]);
 }
 
+static bool equals_text(struct bytes bytes, const char *text)
+{
+    return bytes.data && bytes.len == strlen(text) && memcmp(bytes.data, text, bytes.len) == 0;
+}
+
+/* The server compares texts by the collation of the column, which may ignore case. */
+static bool passes(const struct source_filter *filter, const struct relay_row *row)
+{
+    return (!filter->key || equals_text(row->aggregate_id, filter->key)) &&
+           (!filter->type || equals_text(row->type, filter->type));
+}
+
 static enum rc pass_row(void *ctx, const struct db_row *row, struct err *err)
 {
     struct reading *reading = ctx;
     struct relay_row out;
 
     make_row(&out, row, reading->source->row_bytes_max, reading->source->id_padded);
+    if (reading->filter && !passes(reading->filter, &out))
+        return RC_OK;
     if (reading->on_row(reading->ctx, &out))
         return RC_OK;
     reading->ended = true;
     return err_fail(err, RC_REJECT, 0, "enough rows");
 }
 
-static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
-                           source_on_row on_row, void *on_row_ctx, struct err *err)
+/* "2026-03-04T05:06:07.089Z" as the server reads it. */
+static void make_time(int64_t ms, char text[UTC_TEXT_SIZE])
 {
-    struct source_mysql *source = ctx;
-    struct reading reading = {source, on_row, on_row_ctx, false};
+    utc_format(ms, text);
+    text[strlen("2026-03-04")] = ' ';
+    text[strlen("2026-03-04 05:06:07.089")] = '\0';
+}
+
+static void put_equal(struct source_mysql *source, const char *before, const char *text)
+{
+    if (!text)
+        return;
+    buf_text_put(&source->sql, before);
+    db_put_text(source->db, &source->sql, text, strlen(text));
+}
+
+static void put_filter(struct source_mysql *source, const struct source_filter *filter)
+{
+    char from[UTC_TEXT_SIZE];
+    char to[UTC_TEXT_SIZE];
+
+    make_time(filter->from_ms, from);
+    make_time(filter->to_ms, to);
+    put_equal(source, ") AND created_at >= ", from);
+    put_equal(source, " AND created_at < ", to);
+    put_equal(source, " AND aggregateid = ", filter->key);
+    put_equal(source, " AND type = ", filter->type);
+}
+
+static enum rc read_rows(struct reading *reading, const struct seq_range *ranges, size_t count,
+                         size_t rows_max, struct err *err)
+{
+    struct source_mysql *source = reading->source;
     enum rc rc = make_columns(source, err);
 
     if (rc == RC_OK) {
@@ -272,15 +332,27 @@ static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t cou
         buf_text_put(&source->sql, "SELECT ");
         buf_put(&source->sql, source->columns.data, source->columns.len);
         put_from(source);
+        if (reading->filter)
+            buf_char(&source->sql, '(');
         put_ranges(&source->sql, ranges, count);
+        if (reading->filter)
+            put_filter(source, reading->filter);
         buf_print(&source->sql, " ORDER BY seq LIMIT %zu", rows_max);
-        rc = run_query(source, pass_row, &reading, err);
+        rc = run_query(source, pass_row, reading, err);
     }
-    if (rc == RC_REJECT && reading.ended)
+    if (rc == RC_REJECT && reading->ended)
         return RC_OK;
     if (rc != RC_OK)
         err_wrap(err, "reading %s", source->table);
     return rc;
+}
+
+static enum rc source_read(void *ctx, const struct seq_range *ranges, size_t count, size_t rows_max,
+                           source_on_row on_row, void *on_row_ctx, struct err *err)
+{
+    struct reading reading = {ctx, NULL, on_row, on_row_ctx, false};
+
+    return read_rows(&reading, ranges, count, rows_max, err);
 }
 
 static enum rc set_flag(void *ctx, const struct db_row *row, struct err *err)
@@ -495,7 +567,7 @@ enum rc source_mysql_open(struct source_mysql *source, const char *table,
     source->writers = writers;
     source->row_bytes_max = (uint64_t)settings->relay.row_bytes_max;
     rc = db_open(&source->db, &settings->mysql, err);
-    if (rc == RC_OK)
+    if (rc == RC_OK && origin)
         origin_mysql_guard(origin, source->db);
     return rc;
 }
@@ -506,6 +578,16 @@ void source_mysql_close(struct source_mysql *source)
     source->db = NULL;
     buf_done(&source->sql);
     buf_done(&source->columns);
+}
+
+enum rc source_mysql_read_filtered(struct source_mysql *source, const struct seq_range *ranges,
+                                   size_t count, const struct source_filter *filter,
+                                   size_t rows_max, source_on_row on_row, void *on_row_ctx,
+                                   struct err *err)
+{
+    struct reading reading = {source, filter, on_row, on_row_ctx, false};
+
+    return read_rows(&reading, ranges, count, rows_max, err);
 }
 
 struct source source_mysql_ops(struct source_mysql *source)

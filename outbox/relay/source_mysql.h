@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The adapter that reads the outbox table of one lane, on a connection of its own. Requires SELECT
- * and DELETE on the table, and SELECT on relay_position; with PROCESS gaps are closed earlier. Only
- * the reader's thread uses it, except source_mysql_put_join(). */
+ * and DELETE on the table, SELECT on relay_position and relay_published; with PROCESS gaps are
+ * closed earlier. Only the reader's thread uses it, except source_mysql_put_join(). */
 #ifndef OUTBOX_RELAY_SOURCE_MYSQL_H
 #define OUTBOX_RELAY_SOURCE_MYSQL_H
 
@@ -30,8 +30,17 @@ struct source_mysql {
     uint64_t statistics_session; /* the session whose statistics cache was disabled */
 };
 
+/* Which rows of the table are wanted. */
+struct source_filter {
+    int64_t from_ms; /* created_at, since 1970 */
+    int64_t to_ms;   /* exclusive */
+    const char *key; /* aggregateid; NULL: any */
+    const char *type;
+};
+
 /* Borrows table, origin, writers and settings until source_mysql_close(). Does not connect yet.
- * RC_FATAL: no memory. */
+ * For source_mysql_read_filtered() alone, origin (any database) and writers may be NULL. RC_FATAL:
+ * no memory. */
 enum rc source_mysql_open(struct source_mysql *source, const char *table,
                           struct origin_mysql *origin, struct writers_mysql *writers,
                           const struct settings *settings, struct err *err);
@@ -41,6 +50,13 @@ void source_mysql_close(struct source_mysql *source);
 
 /* The ops (relay_ops.h) are valid while source is open. */
 struct source source_mysql_ops(struct source_mysql *source);
+
+/* As the op read, for the rows that pass the filter; the table needs a column created_at. Does not
+ * use the op begin. */
+enum rc source_mysql_read_filtered(struct source_mysql *source, const struct seq_range *ranges,
+                                   size_t count, const struct source_filter *filter,
+                                   size_t rows_max, source_on_row on_row, void *on_row_ctx,
+                                   struct err *err);
 
 /* Appends the text after FROM of a statement that looks up single rows of an outbox table: a join
  * of the seqs of the ranges with the table, which has the alias o. Both servers may execute a list
