@@ -112,7 +112,8 @@ static void only_returned_rows_are_passed_on_again(void **state)
     assert_int_equal(take(), 6);
 }
 
-/* A stream fails while it is read a second time, and the rows that it was to pass are done. */
+/* A stream fails, or the lane stops, while it is read a second time, and the rows that it was to
+ * pass are done: no row is repeated. */
 static void a_rewind_below_the_lowest_row_goes_to_that_row(void **state)
 {
     int64_t row;
@@ -127,10 +128,65 @@ static void a_rewind_below_the_lowest_row_goes_to_that_row(void **state)
         row_progress_end(&progress, i);
     row_progress_rewind(&progress, 1);
     assert_true(row_progress_take(&progress, &row));
+    mark(10);
     row_progress_end(&progress, row);
     assert_int_equal(row_progress_reached(&progress)->offset, 50);
+    assert_null(row_progress_mark(&progress));
     assert_int_equal(row_progress_rewind(&progress, progress.read + 1)->offset, 50);
     assert_int_equal(take(), 6);
+}
+
+/* Else a window that is smaller than the rows between two positions stays full for ever. */
+static void rows_that_are_read_again_are_marked_again(void **state)
+{
+    int64_t row;
+
+    (void)state;
+    begin();
+    for (int i = 0; i < 5; i++)
+        take();
+    mark(50);
+    row_progress_return(&progress, 1);
+    row_progress_rewind(&progress, 1);
+    assert_int_equal(take(), 1);
+    assert_false(row_progress_take(&progress, &row));
+    mark(20);
+    row_progress_end(&progress, 1);
+    row_progress_end(&progress, 2);
+    assert_int_equal(row_progress_reached(&progress)->offset, 20);
+    assert_int_equal(row_progress_rewind(&progress, 3)->offset, 20);
+}
+
+/* Rows 1, 3, 5 ... are marked the first time, and rows 2, 4, 6 ... the second time, when there are
+ * too many marks. */
+static void the_furthest_mark_stays_when_there_are_too_many(void **state)
+{
+    const int64_t last = 2 * PROGRESS_MARKS_MAX - 3;
+    int64_t row;
+
+    (void)state;
+    begin();
+    while (progress.read < last) {
+        take();
+        if (progress.read % 2 == 1)
+            mark((uint64_t)progress.read);
+    }
+    assert_int_equal(progress.mark_count, PROGRESS_MARKS_MAX);
+    row_progress_return(&progress, 1);
+    row_progress_rewind(&progress, 1);
+    while (progress.read < last - 1) {
+        row_progress_take(&progress, &row);
+        if (row % 2 == 0)
+            mark((uint64_t)row);
+        assert_int_equal(progress.marks[PROGRESS_MARKS_MAX - 1].row, last);
+        for (size_t i = 1; i < progress.mark_count; i++)
+            assert_true(progress.marks[i - 1].row < progress.marks[i].row);
+        for (size_t i = 0; i < progress.mark_count; i++)
+            assert_int_equal(progress.marks[i].position.offset, progress.marks[i].row);
+    }
+    for (row = 1; row <= last; row++)
+        row_progress_end(&progress, row);
+    assert_int_equal(row_progress_reached(&progress)->offset, last);
 }
 
 static void the_window_is_bounded(void **state)
@@ -285,6 +341,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_position_moves_without_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(only_returned_rows_are_passed_on_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rewind_below_the_lowest_row_goes_to_that_row, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(rows_that_are_read_again_are_marked_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_furthest_mark_stays_when_there_are_too_many, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_window_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_of_steps_agrees_with_the_model, setup, teardown),

@@ -92,6 +92,13 @@ struct stream_position *row_progress_begin(struct row_progress *progress)
     return &progress->marks[0].position;
 }
 
+void row_progress_skip(struct row_progress *progress, uint64_t rows)
+{
+    assert(progress->read == progress->high && progress->low == progress->high + 1);
+    progress->high += (int64_t)rows;
+    progress->low = progress->high + 1;
+}
+
 size_t row_progress_room(const struct row_progress *progress)
 {
     return progress->rows_max - (size_t)(progress->read + 1 - progress->low);
@@ -125,18 +132,34 @@ void row_progress_return(struct row_progress *progress, int64_t row)
     set_bit(progress, progress->taken, row, false);
 }
 
-struct stream_position *row_progress_mark(struct row_progress *progress)
+/* Returns the place of a new mark behind the mark `at`. Of too many marks the next one moves back
+ * to it, but never the last one, which is as far as the stream was read. */
+static size_t add_mark(struct row_progress *progress, size_t at)
 {
     size_t last = progress->mark_count - 1;
 
-    if (progress->read < progress->marks[last].row)
+    if (progress->mark_count < PROGRESS_MARKS_MAX) {
+        for (size_t i = progress->mark_count++; i > at + 1; i--)
+            swap_marks(&progress->marks[i], &progress->marks[i - 1]);
+        return at + 1;
+    }
+    return at + 1 < last ? at + 1 : at;
+}
+
+struct stream_position *row_progress_mark(struct row_progress *progress)
+{
+    size_t at = progress->mark_count - 1;
+
+    while (at > 0 && progress->marks[at].row > progress->read)
+        at--;
+    if (progress->marks[at].row > progress->read)
         return NULL;
-    if (progress->read > progress->marks[last].row && progress->mark_count < PROGRESS_MARKS_MAX)
-        last = progress->mark_count++;
-    progress->marks[last].row = progress->read;
-    if (last == 0)
+    if (progress->marks[at].row < progress->read)
+        at = add_mark(progress, at);
+    progress->marks[at].row = progress->read;
+    if (at == 0)
         progress->reached = false;
-    return &progress->marks[last].position;
+    return &progress->marks[at].position;
 }
 
 const struct stream_position *row_progress_reached(struct row_progress *progress)

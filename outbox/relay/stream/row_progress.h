@@ -50,6 +50,10 @@ void row_progress_done(struct row_progress *progress);
  * place of the position from which the stream is read; the caller fills it. */
 struct stream_position *row_progress_begin(struct row_progress *progress);
 
+/* The next `rows` rows are done before they are read: they are numbered and not passed on. Directly
+ * after row_progress_begin(). */
+void row_progress_skip(struct row_progress *progress, uint64_t rows);
+
 /* How many rows may be read now. */
 size_t row_progress_room(const struct row_progress *progress);
 
@@ -64,8 +68,10 @@ void row_progress_end(struct row_progress *progress, int64_t row);
 void row_progress_return(struct row_progress *progress, int64_t row);
 
 /* Returns the place for the position right behind the last row that was read; the caller fills it.
- * If there are too many positions, it takes the place of the last one. NULL: the stream was read
- * further than this before. */
+ * A stream that is read again is cut into other batches, and a lane whose window is full needs
+ * positions between those of the first time. If there are too many, it takes the place of the one
+ * before it or behind it; the furthest one stays. NULL: an earlier position than the one that
+ * row_progress_reached() has returned. */
 struct stream_position *row_progress_mark(struct row_progress *progress);
 
 /* Returns the last position before which all rows are done, and drops those before it. NULL: that
