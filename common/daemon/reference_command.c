@@ -139,6 +139,10 @@ static const struct event events[] = {
      "The lease ended before these published rows were deleted; they "
      "are published again.",
      ""},
+    {"lane_fenced", "warn",
+     "Another process has made a producer with the transactional id of the lane, which publishes "
+     "exactly once, or has written its position; this one gives the lease up.",
+     "give each lane on the Kafka cluster a transactional id of its own"},
     {"rows_repeated", "warn",
      "A lane that publishes exactly once goes on in the log of another server, and publishes again "
      "the rows behind the last position that is valid there.",
@@ -157,6 +161,11 @@ static const struct event events[] = {
      "partitions. Its rows are deleted one by one.",
      "`tallybox migrate grants --role relay_partitions --account tallybox_relay@%`, then start the "
      "relay again"},
+    {"table_emptied", "info",
+     "The lane reads in the binary log that its table was emptied by `TRUNCATE`, `DROP TABLE` or "
+     "`CREATE OR REPLACE TABLE`. It forgets which rows it has published, because new rows may have "
+     "their `seq`s, and publishes the rows before that as any others.",
+     ""},
     {"stream_joined", "info",
      "The lane reads the binary log through the connection that the lanes of this process share.",
      ""},
@@ -165,8 +174,10 @@ static const struct event events[] = {
      "until it can.",
      ""},
     {"rows_not_removed", "warn",
-     "The primary key of the lane's table is not a column `seq`, so published rows stay.",
-     "remove rows in the writer's transaction or later, as with Debezium"},
+     "The primary key of the lane's table is not a column `seq`, so published rows stay; or, with "
+     "`keep_ids_max`, an id is too long, and its row stays.",
+     "set `lane.NAME.keep_ids_max`, or remove rows in the writer's transaction or later, as with "
+     "Debezium"},
     {"diversions_abandoned", "warn", "The lease ended before these rows were diverted.", ""},
     {"row_below_cursor", "warn", "A row appeared below the position of the reader.", ""},
     {"gaps_merged", "warn", "More than `relay.gaps_max` gaps are open; reading gets slower.",

@@ -58,11 +58,16 @@ struct limits {
     char queue_kib[24];
 };
 
-static void make_limits(struct limits *limits, const struct settings *settings)
+/* The position of a lane may have more bytes than its rows. */
+static void make_limits(struct limits *limits, const struct settings *settings, bool is_exact)
 {
     int64_t bytes = settings->relay.row_bytes_max + PRODUCER_RECORD_EXTRA;
-    int64_t kib = bytes / 1024 + 1024;
+    int64_t position_bytes = is_exact ? strtoll(KAFKA_COMPACTED_BYTES_MAX, NULL, 10) : 0;
+    int64_t kib;
 
+    if (bytes < position_bytes)
+        bytes = position_bytes;
+    kib = bytes / 1024 + 1024;
     snprintf(limits->message_bytes, sizeof(limits->message_bytes), "%" PRId64, bytes);
     snprintf(limits->queue_kib, sizeof(limits->queue_kib), "%" PRId64,
              kib > QUEUE_KIB ? kib : QUEUE_KIB);
@@ -76,11 +81,12 @@ static void make_limits(struct limits *limits, const struct settings *settings)
  *
  * linger.ms = 0: the rows of one read are queued faster than one request is made, and more rows
  * gather while requests are in flight. */
-static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings, struct err *err)
+static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings,
+                         const struct transaction_kafka *transaction, struct err *err)
 {
     struct limits limits;
 
-    make_limits(&limits, settings);
+    make_limits(&limits, settings, transaction != NULL);
     const struct kafka_default defaults[] = {
         {"enable.gapless.guarantee", "true", "a refused record must not be overtaken by its key"},
         {"message.timeout.ms", "0",
@@ -89,10 +95,13 @@ static enum rc make_conf(rd_kafka_conf_t **conf, const struct settings *settings
         {"message.max.bytes", limits.message_bytes, NULL},
         {"queue.buffering.max.kbytes", limits.queue_kib, NULL},
         {"queue.buffering.max.messages", "100000", NULL},
+        {"transactional.id", transaction ? transaction->id : "",
+         "the lane has lane.NAME.transactional_id"},
+        {"transaction.timeout.ms", transaction ? transaction->timeout_ms : "", NULL},
     };
+    size_t count = sizeof(defaults) / sizeof(defaults[0]);
 
-    return producer_conf_make(conf, settings, defaults, sizeof(defaults) / sizeof(defaults[0]),
-                              err);
+    return producer_conf_make(conf, settings, defaults, transaction ? count : count - 2, err);
 }
 
 /* Returns the largest batch, in bytes, that every topic opened so far accepts. */
@@ -287,6 +296,10 @@ static void on_delivery(rd_kafka_t *kafka, const rd_kafka_message_t *message, vo
 
     (void)kafka;
     rc = producer_report(message, &err);
+    if ((uintptr_t)message->_private == TRANSACTION_TICKET) {
+        transaction_kafka_report(&broker->transaction, message);
+        return;
+    }
     if (rc == RC_REJECT)
         add_limits(broker, rd_kafka_topic_name(message->rkt), &err);
     note_report(&broker->primed, message, rc == RC_OK);
@@ -323,6 +336,7 @@ static void broker_reset(void *ctx)
         broker->topics[i] = NULL;
     }
     close_primed_topics(&broker->primed);
+    transaction_kafka_reset(&broker->transaction);
     kafka_config_drop(&broker->query);
     if (broker->queue)
         rd_kafka_queue_destroy(broker->queue);
@@ -347,15 +361,13 @@ static enum rc prime_topics(struct broker_kafka *broker, struct err *err)
     return rc;
 }
 
-static enum rc ensure_producer(struct broker_kafka *broker, struct err *err)
+static enum rc make_producer(struct broker_kafka *broker, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
     char text[256] = "";
     enum rc rc;
 
-    if (broker->kafka)
-        return RC_OK;
-    rc = make_conf(&conf, broker->settings, err);
+    rc = make_conf(&conf, broker->settings, broker->is_exact ? &broker->transaction : NULL, err);
     if (rc == RC_OK)
         rc = limit_batch_size(broker, conf, err);
     if (rc != RC_OK) {
@@ -378,6 +390,16 @@ static enum rc ensure_producer(struct broker_kafka *broker, struct err *err)
     return rc;
 }
 
+/* That of a lane that publishes exactly once is made by broker_claim() only. */
+static enum rc ensure_producer(struct broker_kafka *broker, struct err *err)
+{
+    if (broker->kafka)
+        return RC_OK;
+    if (broker->is_exact)
+        return err_fail(err, RC_FATAL, 0, "kafka: the producer was not claimed");
+    return make_producer(broker, err);
+}
+
 /* Resets the producer when its batch limit has changed, but only while no record is in flight,
  * since records in flight would be lost with it. */
 static void reset_for_limit(struct broker_kafka *broker)
@@ -386,7 +408,8 @@ static void reset_for_limit(struct broker_kafka *broker)
 
     if (limit > broker->batch_bytes_set)
         limit = broker->batch_bytes_set;
-    if (broker->kafka && broker->batch_bytes_max != limit && rd_kafka_outq_len(broker->kafka) == 0)
+    if (broker->kafka && broker->batch_bytes_max != limit && !broker->transaction.is_open &&
+        rd_kafka_outq_len(broker->kafka) == 0)
         broker_reset(broker);
 }
 
@@ -479,6 +502,14 @@ static void add_header(void *ctx, const char *name, struct bytes value)
     rd_kafka_header_add(headers, name, -1, value.data, (ssize_t)value.len);
 }
 
+static void put_extra_header(const struct broker_kafka *broker, rd_kafka_headers_t *headers)
+{
+    if (!broker->extra_name)
+        return;
+    rd_kafka_header_remove(headers, broker->extra_name);
+    rd_kafka_header_add(headers, broker->extra_name, -1, broker->extra_value, -1);
+}
+
 static enum rc open_topic_handle(struct broker_kafka *broker, const char *topic, size_t index,
                                  struct err *err)
 {
@@ -502,6 +533,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
 
     if (rc == RC_OK)
         rc = open_topic_handle(broker, topic, topic_index, err);
+    if (rc == RC_OK && broker->is_exact)
+        rc = transaction_kafka_begin(&broker->transaction, broker->kafka, err);
     if (rc == RC_OK && !may_send(&broker->primed, broker->topics[topic_index], row->aggregate_id))
         return RC_RETRY;
     if (rc == RC_OK)
@@ -509,6 +542,7 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
                                        broker->settings->relay.ce_source, err);
     if (rc != RC_OK)
         return rc;
+    put_extra_header(broker, headers);
     const struct producer_record record = {
         .key = row->aggregate_id,
         .value = row->payload,
@@ -521,6 +555,8 @@ static enum rc broker_send(void *ctx, const char *topic, size_t topic_index,
     rc = producer_send(broker->kafka, broker->topics[topic_index], &record, err);
     if (rc == RC_OK)
         note_sent(&broker->primed, broker->topics[topic_index], row->aggregate_id);
+    else if (broker->is_exact && err->code == RD_KAFKA_RESP_ERR__STATE)
+        rc = RC_FATAL; /* the transaction has failed */
     else if (rc == RC_REJECT)
         add_limits(broker, topic, err);
     return rc;
@@ -544,6 +580,8 @@ static enum rc broker_poll(void *ctx, broker_on_report on_report, void *on_repor
     if (!broker->kafka)
         return RC_OK;
     code = rd_kafka_fatal_error(broker->kafka, text, sizeof(text));
+    if (broker->is_exact)
+        transaction_kafka_note_error(&broker->transaction, code);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
         return err_fail(err, RC_FATAL, code, "kafka: the producer is finished: %s%s", text,
                         kafka_acl_hint(code));
@@ -562,13 +600,54 @@ static void broker_purge(void *ctx)
                                           RD_KAFKA_PURGE_F_NON_BLOCKING);
 }
 
+static enum rc broker_claim(void *ctx, int64_t epoch, struct position_record *last, bool *found,
+                            struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+    enum rc rc;
+
+    broker_reset(broker);
+    rc = make_producer(broker, err);
+    if (rc == RC_OK)
+        rc = transaction_kafka_claim(&broker->transaction, broker->kafka, epoch, last, found, err);
+    if (broker->transaction.state != BROKER_CLAIMED)
+        broker_reset(broker);
+    return rc;
+}
+
+static enum broker_claim broker_claimed(void *ctx)
+{
+    const struct broker_kafka *broker = ctx;
+
+    return broker->transaction.state;
+}
+
+static enum rc broker_commit(void *ctx, const struct position_record *record, struct err *err)
+{
+    struct broker_kafka *broker = ctx;
+
+    if (broker->transaction.state == BROKER_UNCLAIMED)
+        return err_fail(err, RC_RETRY, 0, "kafka: the producer was replaced");
+    return transaction_kafka_commit(&broker->transaction, broker->kafka, record, err);
+}
+
 enum rc broker_kafka_check(const struct settings *settings, struct err *err)
 {
     rd_kafka_conf_t *conf = NULL;
-    enum rc rc = make_conf(&conf, settings, err);
+    enum rc rc = make_conf(&conf, settings, NULL, err);
 
     if (rc == RC_OK)
         rd_kafka_conf_destroy(conf);
+    for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++) {
+        struct transaction_kafka transaction;
+
+        if (!transaction_kafka_wanted(&settings->lanes[i]))
+            continue;
+        transaction_kafka_open(&transaction, &settings->lanes[i], settings);
+        rc = make_conf(&conf, settings, &transaction, err);
+        if (rc == RC_OK)
+            rd_kafka_conf_destroy(conf);
+    }
     return rc;
 }
 
@@ -598,14 +677,27 @@ void broker_kafka_open(struct broker_kafka *broker, const struct lane_settings *
         kafka_topic_config_default(&broker->configs[i]);
 }
 
+void broker_kafka_add_header(struct broker_kafka *broker, const char *name, const char *value)
+{
+    broker->extra_name = name;
+    broker->extra_value = value;
+}
+
+void broker_kafka_use_transactions(struct broker_kafka *broker)
+{
+    broker->is_exact = true;
+    transaction_kafka_open(&broker->transaction, broker->lane, broker->settings);
+}
+
 void broker_kafka_close(struct broker_kafka *broker)
 {
     broker_reset(broker);
+    transaction_kafka_close(&broker->transaction);
 }
 
 struct broker broker_kafka_ops(struct broker_kafka *broker)
 {
-    return (struct broker){
+    struct broker ops = {
         .ctx = broker,
         .topic_open = broker_topic_open,
         .send = broker_send,
@@ -613,4 +705,11 @@ struct broker broker_kafka_ops(struct broker_kafka *broker)
         .purge = broker_purge,
         .reset = broker_reset,
     };
+
+    if (broker->is_exact) {
+        ops.claim = broker_claim;
+        ops.claimed = broker_claimed;
+        ops.commit = broker_commit;
+    }
+    return ops;
 }

@@ -8,6 +8,7 @@
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/kafka/topic.h"
+#include "outbox/relay/exact/transaction_kafka.h"
 #include "outbox/relay/relay_ops.h"
 
 struct rd_kafka_s;
@@ -44,8 +45,12 @@ struct broker_kafka {
     int64_t batch_bytes_set;    /* batch.size of the settings */
     int64_t batch_bytes_max;    /* batch.size of the producer */
     int64_t batch_bytes_logged; /* the last limit that was logged */
+    const char *extra_name;     /* see broker_kafka_add_header(); NULL: none */
+    const char *extra_value;
     broker_on_report on_report;
     void *on_report_ctx;
+    bool is_exact; /* the lane publishes in transactions */
+    struct transaction_kafka transaction;
     struct err trouble; /* the last error that librdkafka reported */
 };
 
@@ -55,6 +60,14 @@ enum rc broker_kafka_check(const struct settings *settings, struct err *err);
 /* Borrows lane and settings until broker_kafka_close(). Creates no producer yet; cannot fail. */
 void broker_kafka_open(struct broker_kafka *broker, const struct lane_settings *lane,
                        const struct settings *settings, int wake_fd);
+
+/* Adds a header to each record, behind its other ones and in place of one of this name. Borrows
+ * both texts until broker_kafka_close(). Before the first send. */
+void broker_kafka_add_header(struct broker_kafka *broker, const char *name, const char *value);
+
+/* Before broker_kafka_ops(): the broker publishes in transactions, so its ops have claim, claimed
+ * and commit. For the relay that holds the lane only: it fences all other producers of the lane. */
+void broker_kafka_use_transactions(struct broker_kafka *broker);
 
 /* Destroys the producer; records in flight get no report. Accepts a zeroed broker. */
 void broker_kafka_close(struct broker_kafka *broker);

@@ -147,7 +147,7 @@ static int64_t step_deletion(struct deleter *deleter, int64_t epoch, int64_t now
 {
     take_acked_blocks(deleter, now_ms);
     if (deleter->rows == 0)
-        return LANE_WAIT_MS;
+        return lane_rest_ms(deleter->lane, now_ms);
     if (epoch == 0)
         return abandon_rows(deleter, now_ms, "lease_lost");
     if (now_ms < deleter->wait_until_ms)

@@ -183,6 +183,26 @@ enum divert_result diverted_keys_divert_row(struct diverted_keys *diverted, uint
     return result;
 }
 
+bool diverted_keys_has_room(struct diverted_keys *diverted, size_t row_bytes)
+{
+    bool any;
+
+    pthread_mutex_lock(&diverted->lock);
+    any = has_room(diverted, sizeof(struct relay_row) + row_bytes);
+    pthread_mutex_unlock(&diverted->lock);
+    return any;
+}
+
+bool diverted_keys_has_moves(struct diverted_keys *diverted)
+{
+    bool any;
+
+    pthread_mutex_lock(&diverted->lock);
+    any = diverted->returned < diverted->next;
+    pthread_mutex_unlock(&diverted->lock);
+    return any;
+}
+
 void diverted_keys_leave_row(struct diverted_keys *diverted, uint64_t key)
 {
     struct diverted_key *slot;
@@ -257,6 +277,15 @@ int64_t diverted_keys_return_row(struct diverted_keys *diverted)
     pthread_mutex_unlock(&diverted->lock);
     free(row);
     return seq;
+}
+
+/* The keys are removed when they are loaded again, before the epoch is there again. */
+bool diverted_keys_are_none(const struct diverted_keys *diverted, int64_t epoch)
+{
+    unsigned long long generation = atomic_load(&diverted->generation);
+
+    return atomic_load(&diverted->epoch) == epoch && atomic_load(&diverted->count) == 0 &&
+           atomic_load(&diverted->generation) == generation;
 }
 
 void diverted_keys_invalidate(struct diverted_keys *diverted)

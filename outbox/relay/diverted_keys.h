@@ -107,6 +107,17 @@ enum diverted_key_state diverted_keys_check(struct diverted_keys *diverted, uint
 enum divert_result diverted_keys_divert_row(struct diverted_keys *diverted, uint64_t generation,
                                             const struct relay_move *move, bool *newly_diverted);
 
+/* For the sender. Returns whether diverted_keys_divert_row() has room for a copy with so many
+ * bytes, as relay_row_bytes(). Only the sender takes room. */
+bool diverted_keys_has_room(struct diverted_keys *diverted, size_t row_bytes);
+
+/* For the sender. Returns whether queued rows were not returned yet. */
+bool diverted_keys_has_moves(struct diverted_keys *diverted);
+
+/* Any thread. Returns whether the keys are loaded under the lease with this epoch, and none is
+ * diverted: the lane has no task in the retry queue. */
+bool diverted_keys_are_none(const struct diverted_keys *diverted, int64_t epoch);
+
 /* For the sender. Records that a row of this diverted key was returned to the reader unsent and
  * stays in the table: the key's later rows of this full scan must stay there, too. */
 void diverted_keys_leave_row(struct diverted_keys *diverted, uint64_t key);

@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "common/log.h"
+#include "outbox/relay/exact/takeover.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -44,15 +45,30 @@ static void record_success(struct diverter *diverter, int64_t now_ms)
     backoff_reset(&diverter->backoff);
 }
 
+/* The answer to the COMMIT of a move may be lost, so its row may have a task. In a lane that
+ * publishes exactly once no commit of this term must pass the row: with the next term the task is
+ * not published, and the row is moved again. */
+static void begin_new_term(struct lane *lane)
+{
+    size_t count = 0;
+
+    if (!lane->takeover || atomic_load(&lane->diverted.epoch) == 0)
+        return;
+    diverted_keys_moves(&lane->diverted, 1, &count);
+    if (count > 0)
+        atomic_store(&lane->takeover->reload, true);
+}
+
 /* The lease is lost or ends. The next holder loads the diverted keys from the database and reads
  * the table from its first row, so rows that were not moved need nothing else. */
-static int64_t abandon_moves(struct diverter *diverter, int64_t now_ms)
+static int64_t abandon_moves(struct diverter *diverter, int64_t epoch, int64_t now_ms)
 {
+    begin_new_term(diverter->lane);
     diverted_keys_invalidate(&diverter->lane->diverted);
     record_success(diverter, now_ms);
     diverter->wait_until_ms = 0;
     lane_wake(diverter->lane, LANE_SENDER);
-    return LANE_WAIT_MS;
+    return epoch == 0 ? lane_rest_ms(diverter->lane, now_ms) : LANE_WAIT_MS;
 }
 
 static enum rc load_key(void *ctx, const char *ordering_key, struct err *err)
@@ -81,6 +97,8 @@ static int64_t load_diverted_keys(struct diverter *diverter, int64_t epoch, int6
     atomic_store(&diverted->too_many, false);
     rc = diverter->ops.load_keys(diverter->ops.ctx, diverted->count_max + 1, load_key, diverter,
                                  &err);
+    if (rc == RC_OK)
+        diverted_keys_load_end(diverted, epoch);
     lane_wake(diverter->lane, LANE_SENDER);
     if (atomic_load(&diverted->too_many)) {
         diverter->wait_until_ms = now_ms + TOO_MANY_MS;
@@ -89,7 +107,6 @@ static int64_t load_diverted_keys(struct diverter *diverter, int64_t epoch, int6
     if (rc != RC_OK)
         return record_failure(diverter, now_ms, &err);
     record_success(diverter, now_ms);
-    diverted_keys_load_end(diverted, epoch);
     return 0;
 }
 
@@ -103,10 +120,10 @@ static int64_t move_rows(struct diverter *diverter, const struct relay_move *mov
 
     if (rc == RC_OK && fenced) {
         log_event(LOG_WARN, "diversions_abandoned", "lane=%s reason=fenced", lane->name);
-        return abandon_moves(diverter, now_ms);
+        return abandon_moves(diverter, epoch, now_ms);
     }
     if (rc != RC_OK && atomic_load(&lane->lease.draining))
-        return abandon_moves(diverter, now_ms);
+        return abandon_moves(diverter, epoch, now_ms);
     if (rc != RC_OK)
         return record_failure(diverter, now_ms, &err);
     record_success(diverter, now_ms);
@@ -159,7 +176,7 @@ int64_t diverter_step(struct diverter *diverter, int64_t epoch, int64_t now_ms)
     size_t count;
 
     if (epoch == 0 || (known != 0 && known != epoch))
-        return abandon_moves(diverter, now_ms);
+        return abandon_moves(diverter, epoch, now_ms);
     if (now_ms < diverter->wait_until_ms)
         return diverter->wait_until_ms - now_ms;
     if (known == 0)
@@ -168,7 +185,7 @@ int64_t diverter_step(struct diverter *diverter, int64_t epoch, int64_t now_ms)
     if (count > 0 && (now_ms < diverter->query_at_ms || diverter->query_at_ms == 0))
         return move_rows(diverter, moves, count, epoch, now_ms);
     if (atomic_load(&diverted->count) == 0)
-        return LANE_WAIT_MS;
+        return lane_rest_ms(diverter->lane, now_ms);
     if (now_ms < diverter->query_at_ms)
         return diverter->query_at_ms - now_ms;
     return count > 0 ? (query_keys_left(diverter, now_ms), 0) : query_keys_left(diverter, now_ms);

@@ -27,6 +27,9 @@ struct flight {
     uint64_t tail; /* ticket of the next row */
 };
 
+/* How many rows the flight of one of so many lanes of a process may have. */
+size_t flight_rows(size_t window_rows, size_t lanes);
+
 /* Allocates an empty queue for rows_max rows, rounded up to a power of two. Returns RC_FATAL when
  * memory is exhausted; the queue is then zeroed. */
 enum rc flight_init(struct flight *flight, size_t rows_max, struct err *err);

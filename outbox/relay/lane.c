@@ -245,6 +245,20 @@ int64_t lane_epoch(const struct lane *lane, int64_t now_ms)
     return leased_epoch(&lane->lease, now_ms);
 }
 
+int64_t lane_rest_ms(const struct lane *lane, int64_t now_ms)
+{
+    int64_t until_ms = atomic_load(&lane->lease.valid_until_ms);
+
+    /* Its steps wait for each other's answers, and for times of their own. */
+    if (lane->takeover)
+        return LANE_WAIT_MS;
+    if (until_ms == 0)
+        return LANE_REST_MS;
+    if (until_ms <= now_ms)
+        return LANE_WAIT_MS;
+    return until_ms - now_ms < LANE_REST_MS ? until_ms - now_ms : LANE_REST_MS;
+}
+
 void lane_origin_lost(struct lane *lane, const struct err *why)
 {
     if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.origin_lost, true))
@@ -252,6 +266,20 @@ void lane_origin_lost(struct lane *lane, const struct err *why)
     metric_add(&lane->metrics->origins_lost, 1);
     log_error(LOG_WARN, "database_changed", why, "lane=%s", lane->name);
     wake_all(lane);
+}
+
+void lane_fenced(struct lane *lane, const struct err *why)
+{
+    if (atomic_load(&lane->lease.idle) || atomic_exchange(&lane->lease.origin_lost, true))
+        return;
+    log_error(LOG_WARN, "lane_fenced", why, "lane=%s", lane->name);
+    wake_all(lane);
+}
+
+void lane_begin_again(struct lane *lane)
+{
+    if (!atomic_exchange(&lane->lease.origin_lost, true))
+        wake_all(lane);
 }
 
 int64_t lane_now(const struct lane *lane, int64_t now_ms)
@@ -280,6 +308,27 @@ void lane_request_full_scan(struct lane *lane)
 {
     atomic_store(&lane->full_scan_requested, true);
     lane_wake(lane, LANE_READER);
+}
+
+void lane_pass_drops(struct lane *lane, struct seqs **drops)
+{
+    if (!*drops || (*drops)->count == 0)
+        return;
+    ring_give(&lane->dropped_blocks, *drops);
+    *drops = NULL;
+    lane_wake(lane, LANE_READER);
+}
+
+bool lane_make_drop_room(struct lane *lane, struct seqs **drops, enum seqs_kind kind)
+{
+    if (*drops && (*drops)->count > 0 && ((*drops)->count == SEQS_MAX || (*drops)->kind != kind))
+        lane_pass_drops(lane, drops);
+    if (!*drops)
+        *drops = ring_take(&lane->empty_blocks);
+    if (!*drops)
+        return false;
+    (*drops)->kind = kind;
+    return true;
 }
 
 void lane_request_hold(struct lane *lane)

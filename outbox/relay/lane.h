@@ -34,12 +34,19 @@
 /* The reader fills one, the sender sends one, and one waits in a ring. */
 #define LANE_BATCHES 3
 
-/* The longest sleep of a step that waits for another step to wake it. */
+/* The longest sleep of a step that waits for another step while something is under way. */
 #define LANE_WAIT_MS 100
+
+/* The longest sleep of a step that has nothing under way. Invariant: whatever makes work for such a
+ * step wakes it, and no progress depends on the end of this sleep (the fixtures of tests/flow let
+ * it sleep without end). */
+#define LANE_REST_MS 20000
 
 #define SEQS_MAX 1024
 
 #define RELAY_LANES_MAX 64
+
+struct takeover;
 
 /* The metrics of one lane. Any thread. */
 struct relay_metrics {
@@ -90,6 +97,7 @@ struct lane {
     void *wake_ctx;
     int64_t (*time_ms)(void *ctx); /* present time within a step; NULL: the time of its begin */
     void *time_ctx;
+    struct takeover *takeover; /* of a lane that publishes exactly once, else NULL */
     bool is_stream; /* its rows come from a stream, so a move needs their bytes; see relay_move */
 
     struct ring filled_batches; /* reader to sender */
@@ -148,6 +156,11 @@ void lane_wake(const struct lane *lane, enum lane_step step);
 /* Returns the epoch of the lease if it is held at now_ms, otherwise 0. Any thread. */
 int64_t lane_epoch(const struct lane *lane, int64_t now_ms);
 
+/* Returns how long a step with nothing under way may sleep: LANE_REST_MS, or until the lease ends
+ * by the clock. The leases wake the steps when they take, drain or release the lease, but not when
+ * they extend one that had ended by the clock. Any thread. */
+int64_t lane_rest_ms(const struct lane *lane, int64_t now_ms);
+
 /* Returns the present time in ms, within a step that began at now_ms. */
 int64_t lane_now(const struct lane *lane, int64_t now_ms);
 
@@ -162,6 +175,14 @@ int64_t lane_epoch_now(const struct lane *lane, int64_t now_ms);
  * in flight and reads from the lowest row (mutant origin-ignored). */
 void lane_origin_lost(struct lane *lane, const struct err *why);
 
+/* Reports that another process publishes this lane. The lease counts as lost, as above. Any thread.
+ */
+void lane_fenced(struct lane *lane, const struct err *why);
+
+/* Gives the lease up, to be taken with a new epoch by this process or another one: the state of the
+ * lane in the database was changed outside of its steps. As lane_fenced(), without a log line. */
+void lane_begin_again(struct lane *lane);
+
 /* Tells that a transaction has written to the lane's table. Its rows can be seen soon after, most
  * often within milliseconds. Any thread. */
 void lane_note_write(struct lane *lane);
@@ -172,6 +193,14 @@ void lane_set_watched(struct lane *lane, bool watched);
 
 /* Makes the reader begin a full scan as soon as every batch has returned to it. Any thread. */
 void lane_request_full_scan(struct lane *lane);
+
+/* For the sender. Passes a block of rows to the reader, unless it is NULL or empty; *drops is then
+ * NULL. */
+void lane_pass_drops(struct lane *lane, struct seqs **drops);
+
+/* For the sender. Makes room for one row of this kind in *drops, or in a new block: rows of
+ * different kinds do not share one. Returns false when no empty block is left. */
+bool lane_make_drop_room(struct lane *lane, struct seqs **drops, enum seqs_kind kind);
 
 /* For the sender. Requests that the reader stops passing batches. */
 void lane_request_hold(struct lane *lane);

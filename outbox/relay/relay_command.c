@@ -11,6 +11,7 @@
 #include "outbox/relay/deleter.h"
 #include "outbox/relay/deleter_mysql.h"
 #include "outbox/relay/diverter_mysql.h"
+#include "outbox/relay/exact/takeover.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/probe_kafka.h"
@@ -38,6 +39,7 @@
 struct lane_runtime {
     const struct lane_settings *own;
     struct lane lane;
+    struct takeover takeover; /* of a lane that publishes exactly once */
     struct stream_lane streams;
     struct reader reader;
     struct sender sender;
@@ -149,6 +151,8 @@ static enum rc open_adapters(struct lane_runtime *runtime, struct relay *relay, 
     diverter_mysql_open(&runtime->diverts, runtime->own, &runtime->deletes, env->settings);
     broker_kafka_open(&runtime->broker, runtime->own, env->settings,
                       runtime->loops[LANE_SENDER].wakeup.fd);
+    if (runtime->lane.takeover)
+        broker_kafka_use_transactions(&runtime->broker);
     return rc;
 }
 
@@ -202,6 +206,7 @@ static void close_runtime(struct lane_runtime *runtime)
     for (size_t i = 0; i < LANE_STEPS; i++)
         loop_done(&runtime->loops[i]);
     lane_done(&runtime->lane);
+    takeover_done(&runtime->takeover);
     free(runtime);
 }
 
@@ -223,6 +228,10 @@ static enum rc open_runtime(struct relay *relay, const struct lane_settings *own
     rc = lane_init(&runtime->lane, own, relay->env->settings,
                    relay_metrics_of(relay->count, own->name), err);
     relay->count++;
+    if (transaction_kafka_wanted(own)) {
+        takeover_init(&runtime->takeover);
+        runtime->lane.takeover = &runtime->takeover;
+    }
     runtime->lane.wake = wake_step;
     runtime->lane.wake_ctx = runtime;
     runtime->lane.time_ms = read_clock;
@@ -246,6 +255,16 @@ static enum rc check_lane(const struct lane_settings *lane, struct err *err)
         err_wrap(err, "lane.%s", lane->name);
         return rc;
     }
+    if (transaction_kafka_wanted(lane) && !is_stream)
+        return err_fail(err, RC_REJECT, 0,
+                        "lane.%s.exactly_once = yes needs lane.%s.source = " LANE_SOURCE_BINLOG
+                        ": a lane that polls has no position that could be kept in Kafka",
+                        lane->name, lane->name);
+    if (transaction_kafka_wanted(lane) && lane->keep_ids_max > 0)
+        return err_fail(err, RC_REJECT, 0,
+                        "lane.%s.exactly_once = yes needs lane.%s.keep_ids_max = 0: the position "
+                        "in Kafka has no ids of published rows, so a kill would leave rows behind",
+                        lane->name, lane->name);
     if (lane->columns[0] && !is_stream)
         return err_fail(err, RC_REJECT, 0,
                         "lane.%s.columns needs lane.%s.source = " LANE_SOURCE_BINLOG

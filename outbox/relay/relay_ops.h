@@ -175,6 +175,19 @@ struct broker {
     void (*purge)(void *ctx);
     /* Destroys the producer. Records that were sent before are not reported any more. */
     void (*reset)(void *ctx);
+    /* The following are set for a lane that publishes in Kafka transactions (exact/commits.h), else
+     * NULL. What is sent belongs to the transaction that the next commit ends; reset aborts it.
+     * claim makes a new producer, which fences all older ones of the lane and ends their
+     * transactions, and then reads the last record that was committed into *last, an empty one.
+     * epoch: of the lease. If the record is of a later one, none is fenced, and there is no
+     * producer. RC_RETRY: try again later. RC_FATAL: an operator has to act. There is none then. */
+    enum rc (*claim)(void *ctx, int64_t epoch, struct position_record *last, bool *found,
+                     struct err *err);
+    enum broker_claim (*claimed)(void *ctx);
+    /* Commits the record with all that was sent and acknowledged since the last commit; nothing may
+     * be in flight. RC_REJECT: the producer is fenced. After any result but RC_OK it is unknown
+     * whether all is committed; the producer has to be reset. */
+    enum rc (*commit)(void *ctx, const struct position_record *record, struct err *err);
 };
 
 #endif

@@ -18,13 +18,6 @@
  * request with other rows because of it. */
 #define SINGLE_BYTES_MIN 262144
 
-/* Enough for 400,000 rows/s with a round trip of 10 ms. A record uses about 1.3 KiB in librdkafka,
- * most of it headers. Measured: 32,768 rows were 20 % slower than 4,096, because they do not fit
- * into the caches. */
-#define FLIGHT_ROWS_MAX 4096
-/* The lanes of a process share FLIGHT_ROWS_MAX; each gets at least this many. */
-#define FLIGHT_ROWS_MIN 1024
-
 #define BREAKER_BASE_MS 200
 #define BREAKER_CAP_MS 10000
 #define IDLE_MS 50
@@ -35,45 +28,30 @@
 
 static void flush_acks(struct sender *sender)
 {
-    struct lane *lane = sender->lane;
-
     if (!sender->acks || sender->acks->count == 0)
         return;
-    ring_give(&lane->acked_blocks, sender->acks);
+    if (commits_is_on(&sender->commits))
+        commits_hold(&sender->commits, sender->acks);
+    else
+        ring_give(&sender->lane->acked_blocks, sender->acks);
     sender->acks = NULL;
-    lane_wake(lane, LANE_DELETER);
+    lane_wake(sender->lane, LANE_DELETER);
 }
 
 /* Passes on blocks that are not empty. */
 static void flush_blocks(struct sender *sender)
 {
-    struct lane *lane = sender->lane;
-
     /* While the deleter is busy, acknowledged rows are collected in one block: many blocks with few
      * rows each would use up the blocks. */
-    if (ring_count(&lane->acked_blocks) == 0)
+    if (!commits_is_on(&sender->commits) && ring_count(&sender->lane->acked_blocks) == 0)
         flush_acks(sender);
-    if (!sender->drops || sender->drops->count == 0)
-        return;
-    ring_give(&lane->dropped_blocks, sender->drops);
-    sender->drops = NULL;
-    lane_wake(lane, LANE_READER);
+    lane_pass_drops(sender->lane, &sender->drops);
 }
 
-/* Makes room for one row of this kind in drops: rows of different kinds do not share a block.
- * Returns false when no empty block is left. */
+/* Makes room for one row of this kind in drops. Returns false when no empty block is left. */
 static bool make_drop_room(struct sender *sender, enum seqs_kind kind)
 {
-    const struct seqs *drops = sender->drops;
-
-    if (drops && drops->count > 0 && (drops->count == SEQS_MAX || drops->kind != kind))
-        flush_blocks(sender);
-    if (!sender->drops)
-        sender->drops = ring_take(&sender->lane->empty_blocks);
-    if (!sender->drops)
-        return false;
-    sender->drops->kind = kind;
-    return true;
+    return lane_make_drop_room(sender->lane, &sender->drops, kind);
 }
 
 /* Returns a row to the reader; make_drop_room() must have succeeded for the row's kind. */
@@ -103,7 +81,8 @@ static bool make_acks_room(struct sender *sender)
 static void accept_row(struct sender *sender, const struct flight_row *row, int64_t now_ms)
 {
     sender->acks->list[sender->acks->count++] = row->seq;
-    metric_add(&sender->lane->metrics->published, 1);
+    if (!commits_is_on(&sender->commits))
+        metric_add(&sender->lane->metrics->published, 1);
     if (sender->single)
         suspects_remove(&sender->suspects, row->seq);
     if (breaker_worked(&sender->breaker))
@@ -133,6 +112,8 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
 {
     const struct settings *settings = sender->lane->settings;
 
+    /* The transaction is aborted, and with it the producer ends. */
+    purge = purge || commits_is_on(&sender->commits);
     flush_blocks(sender);
     sender->draining = true;
     sender->purged = purge;
@@ -151,12 +132,19 @@ static void start_drain(struct sender *sender, bool purge, bool penalty, int64_t
 static bool return_moved_rows(struct sender *sender)
 {
     struct diverted_keys *diverted = &sender->lane->diverted;
+    bool exact = commits_is_on(&sender->commits);
     bool moved;
 
     while (diverted_keys_can_return(diverted, &moved)) {
-        if (!make_drop_room(sender, moved ? SEQS_DONE : SEQS_REREAD))
+        bool holds = moved && exact && !sender->draining;
+
+        if (holds ? !make_acks_room(sender)
+                  : !make_drop_room(sender, moved && !exact ? SEQS_DONE : SEQS_REREAD))
             return false;
-        drop_row(sender, diverted_keys_return_row(diverted));
+        if (holds)
+            commits_hold_moved(&sender->commits, sender->acks, diverted_keys_return_row(diverted));
+        else
+            drop_row(sender, diverted_keys_return_row(diverted));
     }
     return true;
 }
@@ -204,6 +192,7 @@ static void forget_lease(struct sender *sender, int64_t now_ms)
 
     sender->generation = 0;
     sender->suspects.count = 0;
+    commits_end_lease(&sender->commits);
     topics_forget_all(&sender->topics);
     sender->pause_until_ms = 0;
     breaker_worked(&sender->breaker);
@@ -261,10 +250,27 @@ static void update_key_state(struct sender *sender, int64_t now_ms)
         condition_ok(&lane->key_delivery, now_ms);
 }
 
+static bool has_rows(const struct sender *sender)
+{
+    return sender->batch || flight_count(&sender->flight) > 0 || commits_has_rows(&sender->commits);
+}
+
 static bool has_work(const struct sender *sender)
 {
-    return sender->batch || flight_count(&sender->flight) > 0 ||
-           ring_count(&sender->lane->filled_batches) > 0;
+    return has_rows(sender) || ring_count(&sender->lane->filled_batches) > 0;
+}
+
+/* Whether the sender has nothing under way, not even the end of a lease. What gives it work then
+ * wakes it: a batch, a change of the lease, the diverter, an event of the producer. */
+static bool may_rest(const struct sender *sender, int64_t now_ms)
+{
+    const struct lane *lane = sender->lane;
+    bool holds = lane_epoch(lane, now_ms) != 0 && !atomic_load(&lane->lease.draining);
+
+    return !sender->draining && !has_work(sender) && !commits_is_on(&sender->commits) &&
+           sender->pause_until_ms == 0 && (holds || sender->epoch == 0) &&
+           (!sender->acks || sender->acks->count == 0) &&
+           (!sender->drops || sender->drops->count == 0) && atomic_load(&lane->diverted.count) == 0;
 }
 
 static bool oldest_is_late(struct sender *sender, int64_t now_ms)
@@ -301,9 +307,10 @@ static enum divert_result queue_move(struct sender *sender, struct relay_move *m
     struct lane *lane = sender->lane;
     struct err err;
     bool newly_diverted;
-    enum divert_result result =
-        diverted_keys_divert_row(&lane->diverted, sender->generation, move, &newly_diverted);
+    enum divert_result result;
 
+    commits_name_move(&sender->commits, move);
+    result = diverted_keys_divert_row(&lane->diverted, sender->generation, move, &newly_diverted);
     if (result == DIVERT_QUEUED)
         move->row = NULL;
     if (result == DIVERT_FULL) {
@@ -324,6 +331,14 @@ static enum divert_result queue_move(struct sender *sender, struct relay_move *m
     return result;
 }
 
+/* Whether a row can be queued for the diverter. A position in Kafka does not pass a row that is
+ * left, so a lane that publishes exactly once waits for room instead. */
+static bool has_move_room(struct sender *sender, const struct relay_row *row)
+{
+    return !commits_is_on(&sender->commits) ||
+           diverted_keys_has_room(&sender->lane->diverted, relay_row_bytes(row));
+}
+
 /* Leaves the refused row in the table. A full scan that began while the row was in flight skipped
  * it and reads only later rows of its key. The reader takes returned rows after it has increased
  * `scan`, so the row is returned here before `scan` is read. */
@@ -342,7 +357,7 @@ static void divert_single_row(struct sender *sender, int64_t now_ms)
     const struct flight_row *row = flight_first(&sender->flight);
     struct relay_move *move = &sender->single_move;
 
-    if (!make_drop_room(sender, SEQS_LEFT))
+    if (!make_drop_room(sender, SEQS_LEFT) || !has_move_room(sender, move->row))
         return;
     snprintf(move->reason, sizeof(move->reason), "%.255s", sender->drain_err.text);
     switch (queue_move(sender, move, sender->single_name, now_ms)) {
@@ -361,6 +376,8 @@ static void divert_single_row(struct sender *sender, int64_t now_ms)
     sender->refused = 0;
     sender->producer_failed = false;
     reset_producer(sender);
+    if (commits_is_on(&sender->commits))
+        commits_forget_sent(&sender->commits);
     if (breaker_worked(&sender->breaker))
         condition_ok(&sender->lane->sending, now_ms);
 }
@@ -396,8 +413,7 @@ static bool is_ending(const struct sender *sender, int64_t now_ms)
 static void check_results(struct sender *sender, const struct err *err, int64_t now_ms)
 {
     int64_t epoch = lane_epoch(sender->lane, now_ms);
-    bool has_rows = sender->batch || flight_count(&sender->flight) > 0;
-    bool lost = epoch == 0 || (has_rows && epoch != sender->epoch);
+    bool lost = epoch == 0 || (has_rows(sender) && epoch != sender->epoch);
 
     if (lost || is_ending(sender, now_ms)) {
         if (has_work(sender))
@@ -425,21 +441,6 @@ static void check_results(struct sender *sender, const struct err *err, int64_t 
 
 /* The result of handling one row: done; it waits for reports; end the step. */
 enum row_result { ROW_DONE, ROW_WAITS, ROW_NEW_STEP };
-
-/* Writes the row's aggregateid as printable ASCII, for the log. */
-static void name_key(const struct relay_row *row, char name[SENDER_NAME_SIZE])
-{
-    size_t len = row->aggregate_id.len;
-
-    if (len >= SENDER_NAME_SIZE)
-        len = SENDER_NAME_SIZE - 1;
-    for (size_t i = 0; i < len; i++) {
-        char c = row->aggregate_id.data[i];
-
-        name[i] = c >= ' ' && c < 0x7f ? c : '?';
-    }
-    name[len] = '\0';
-}
 
 /* The batch of the row may be gone before the row is moved, so the move has a copy, which the
  * caller owns. Without memory for it the row must not be left either, because the next rows of its
@@ -482,9 +483,11 @@ static enum row_result divert_row(struct sender *sender, const struct relay_row 
     char name[SENDER_NAME_SIZE];
     enum divert_result result;
 
+    if (!has_move_room(sender, row))
+        return ROW_WAITS;
     if (!make_move(sender, &sender->move, row, topic, key, why, now_ms))
         return ROW_NEW_STEP;
-    name_key(row, name);
+    relay_row_name_key(row, name, sizeof(name));
     result = queue_move(sender, &sender->move, name, now_ms);
     free(sender->move.row);
     sender->move.row = NULL;
@@ -508,6 +511,8 @@ static enum row_result refuse_row(struct sender *sender, const struct relay_row 
                                   int64_t now_ms)
 {
     if (flight_has_key(&sender->flight, key))
+        return ROW_WAITS;
+    if (commits_end_for_key(&sender->commits, key))
         return ROW_WAITS;
     return divert_row(sender, row, topic, key, why->text, now_ms);
 }
@@ -549,10 +554,12 @@ static enum row_result send_row(struct sender *sender, const struct relay_row *r
     switch (rc) {
     case RC_OK:
         flight_add(&sender->flight, &place);
+        if (commits_is_on(&sender->commits))
+            commits_add_key(&sender->commits, key);
         sender->unreported++;
         sender->single = single;
         if (single)
-            name_key(row, sender->single_name);
+            relay_row_name_key(row, sender->single_name, sizeof(sender->single_name));
         return ROW_DONE;
     case RC_REJECT:
         return refuse_row(sender, row, topic, key, &err, now_ms);
@@ -573,6 +580,12 @@ static bool must_send_single(const struct sender *sender, const struct relay_row
 {
     return relay_row_bytes(row) >= SINGLE_BYTES_MIN || sender->breaker.open ||
            (sender->suspects.count > 0 && suspects_has(&sender->suspects, row->seq));
+}
+
+/* Whether records are in flight or in a transaction, which ends soon. */
+static bool has_sent(struct sender *sender)
+{
+    return commits_end_for_all(&sender->commits) || flight_count(&sender->flight) > 0;
 }
 
 static enum row_result handle_row(struct sender *sender, const struct relay_row *row,
@@ -605,10 +618,8 @@ static enum row_result handle_row(struct sender *sender, const struct relay_row 
     if (rc != RC_OK)
         return refuse_row(sender, row, topic, key, &err, now_ms);
     single = must_send_single(sender, row);
-    if (single && flight_count(&sender->flight) > 0)
-        return ROW_WAITS;
     /* topic_open() may replace the producer, so no record may be in flight. */
-    if (topic->state == TOPIC_UNKNOWN && flight_count(&sender->flight) > 0)
+    if ((single || topic->state == TOPIC_UNKNOWN) && has_sent(sender))
         return ROW_WAITS;
     if (topic->state == TOPIC_UNKNOWN)
         return open_topic(sender, topic, now_ms);
@@ -632,6 +643,8 @@ static void take_batch(struct sender *sender, int64_t now_ms)
 static void return_batch(struct sender *sender)
 {
     flush_blocks(sender);
+    if (commits_is_on(&sender->commits))
+        commits_end_batch(&sender->commits, sender->batch);
     ring_give(&sender->lane->empty_batches, sender->batch);
     sender->batch = NULL;
     lane_wake(sender->lane, LANE_READER);
@@ -645,6 +658,9 @@ static bool may_send(struct sender *sender, int64_t now_ms)
         return false;
     if (sender->single || flight_full(&sender->flight) || now_ms < sender->pause_until_ms)
         return false;
+    if (commits_is_on(&sender->commits) &&
+        !commits_may_handle(&sender->commits, sender->batch->rows[sender->batch->next].seq, now_ms))
+        return false;
     return breaker_wait_ms(&sender->breaker, now_ms) == 0 && make_drop_room(sender, SEQS_LEFT);
 }
 
@@ -652,17 +668,21 @@ static bool may_send(struct sender *sender, int64_t now_ms)
 static int64_t send_rows(struct sender *sender, int64_t now_ms)
 {
     for (size_t i = 0; i < STEP_ROWS_MAX; i++) {
+        const struct relay_row *row;
         enum row_result result;
 
         if (!sender->batch)
             take_batch(sender, now_ms);
         if (!sender->batch || !may_send(sender, now_ms))
             return IDLE_MS;
-        result = handle_row(sender, &sender->batch->rows[sender->batch->next], now_ms);
+        row = &sender->batch->rows[sender->batch->next];
+        result = handle_row(sender, row, now_ms);
         if (result == ROW_WAITS)
             return IDLE_MS;
         if (result == ROW_NEW_STEP)
             return 0;
+        if (commits_is_on(&sender->commits))
+            commits_pass_row(&sender->commits, row, now_ms);
         if (++sender->batch->next == sender->batch->count)
             return_batch(sender);
     }
@@ -674,10 +694,15 @@ static int64_t send_rows(struct sender *sender, int64_t now_ms)
  * test_relay_trouble). Returns false when no empty block is left; the next step continues. */
 static bool return_flight(struct sender *sender, int64_t now_ms)
 {
+    bool aborts = commits_is_on(&sender->commits);
     struct flight_row *row;
 
+    if (aborts) {
+        flush_acks(sender);
+        commits_give_up(&sender->commits);
+    }
     while ((row = flight_first(&sender->flight))) {
-        if (row->state == FLIGHT_ACKED) {
+        if (row->state == FLIGHT_ACKED && !aborts) {
             if (!make_acks_room(sender))
                 return false;
             accept_row(sender, row, now_ms);
@@ -697,13 +722,11 @@ static bool return_flight(struct sender *sender, int64_t now_ms)
 /* Returns the unsent rows of all batches during a drain. The result is as of return_flight(). */
 static bool return_batches(struct sender *sender)
 {
-    struct lane *lane = sender->lane;
-
     for (;;) {
         struct relay_batch *batch = sender->batch;
 
         if (!batch)
-            batch = sender->batch = ring_take(&lane->filled_batches);
+            batch = sender->batch = ring_take(&sender->lane->filled_batches);
         if (!batch)
             return true;
         for (; batch->next < batch->count; batch->next++) {
@@ -713,7 +736,7 @@ static bool return_batches(struct sender *sender)
         }
         flush_blocks(sender);
         sender->batch = NULL;
-        ring_give(&lane->empty_batches, batch);
+        ring_give(&sender->lane->empty_batches, batch);
     }
 }
 
@@ -733,8 +756,7 @@ static void end_drain(struct sender *sender, int64_t now_ms)
         sender->generation = 0;
     sender->unreported = sender->failed = sender->refused = 0;
     end_single(sender);
-    sender->producer_failed = sender->draining = false;
-    sender->keys_full = sender->reload_keys = false;
+    sender->producer_failed = sender->draining = sender->keys_full = sender->reload_keys = false;
     metric_set(&sender->lane->metrics->in_flight, 0);
     lane_release_hold(sender->lane, from_start);
 }
@@ -768,7 +790,8 @@ static int64_t step_drain(struct sender *sender, int64_t now_ms)
  * noticed its loss, sending continues where it was. */
 static int64_t release_producer(struct sender *sender, int64_t now_ms)
 {
-    if (sender->epoch != 0 && atomic_load(&sender->lane->lease.idle)) {
+    if ((sender->epoch != 0 || commits_has_producer(&sender->commits)) &&
+        atomic_load(&sender->lane->lease.idle)) {
         sender->epoch = 0;
         forget_lease(sender, now_ms);
         reset_producer(sender);
@@ -776,8 +799,27 @@ static int64_t release_producer(struct sender *sender, int64_t now_ms)
     return LANE_WAIT_MS;
 }
 
+/* Returns 0 if rows may be sent, else in how many ms the next step is due. */
+static int64_t step_commits(struct sender *sender, int64_t now_ms)
+{
+    const struct commits_input input = {&sender->acks, flight_count(&sender->flight) > 0,
+                                        sender->batch != NULL, sender->breaker.open};
+    struct err err = {0};
+    enum commits_result result = commits_step(&sender->commits, &input, now_ms, &err);
+
+    if (commits_take_replaced(&sender->commits))
+        topics_forget_all(&sender->topics);
+    if (result == COMMITS_ABORTED)
+        drain_after_failure(sender, &err, now_ms);
+    if (result == COMMITS_FENCED)
+        lane_fenced(sender->lane, &err);
+    return result == COMMITS_SEND ? 0 : DRAIN_POLL_MS;
+}
+
 static int64_t run_step(struct sender *sender, int64_t now_ms)
 {
+    int64_t wait_ms = 0;
+
     if (sender->draining)
         return step_drain(sender, now_ms);
     if (lane_epoch(sender->lane, now_ms) == 0 || is_ending(sender, now_ms))
@@ -788,23 +830,19 @@ static int64_t run_step(struct sender *sender, int64_t now_ms)
         sender->pause_until_ms = 0;
         condition_ok(&sender->lane->lane_delivery, now_ms);
     }
-    return send_rows(sender, now_ms);
-}
-
-static size_t flight_rows(const struct settings *settings)
-{
-    size_t rows_max = (size_t)settings->relay.window_rows_max;
-    size_t rows = FLIGHT_ROWS_MAX / list_count(settings->relay.lanes);
-
-    if (rows < FLIGHT_ROWS_MIN)
-        rows = FLIGHT_ROWS_MIN;
-    return rows < rows_max ? rows : rows_max;
+    if (commits_is_on(&sender->commits))
+        wait_ms = step_commits(sender, now_ms);
+    if (wait_ms > 0)
+        return wait_ms;
+    return commits_wait_ms(&sender->commits, send_rows(sender, now_ms), now_ms);
 }
 
 enum rc sender_init(struct sender *sender, struct lane *lane, const struct broker *broker,
                     uint64_t seed, struct err *err)
 {
     const struct settings *settings = lane->settings;
+    const size_t rows =
+        flight_rows((size_t)settings->relay.window_rows_max, list_count(settings->relay.lanes));
     enum rc rc;
 
     memset(sender, 0, sizeof(*sender));
@@ -816,7 +854,9 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
     topics_init(&sender->topics, lane->own->topics, settings->relay.topic_prefix);
     rc = topics_set_rule(&sender->topics, lane->own->topic, lane->own->topic_regex, err);
     if (rc == RC_OK)
-        rc = flight_init(&sender->flight, flight_rows(settings), err);
+        rc = flight_init(&sender->flight, rows, err);
+    if (rc == RC_OK)
+        rc = commits_init(&sender->commits, lane, broker, ~seed, err);
     if (rc != RC_OK)
         sender_done(sender);
     return rc;
@@ -825,6 +865,7 @@ enum rc sender_init(struct sender *sender, struct lane *lane, const struct broke
 void sender_done(struct sender *sender)
 {
     end_single(sender);
+    commits_done(&sender->commits);
     topics_done(&sender->topics);
     flight_done(&sender->flight);
 }
@@ -836,6 +877,8 @@ int64_t sender_step(void *arg, int64_t now_ms)
     enum rc rc = sender->broker.poll(sender->broker.ctx, on_report, sender, &err);
     int64_t wait_ms;
 
+    if (rc == RC_FATAL && commits_is_fenced(&sender->commits))
+        lane_fenced(sender->lane, &err);
     if (rc == RC_FATAL)
         sender->producer_failed = true;
     else if (rc != RC_OK)
@@ -851,5 +894,7 @@ int64_t sender_step(void *arg, int64_t now_ms)
     if (sender->moves_queued)
         lane_wake(sender->lane, LANE_DELETER);
     sender->moves_queued = false;
+    if (wait_ms > 0 && may_rest(sender, now_ms))
+        wait_ms = lane_rest_ms(sender->lane, now_ms);
     return wait_ms;
 }

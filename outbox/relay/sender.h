@@ -43,6 +43,7 @@
 
 #include "common/backoff.h"
 #include "common/err.h"
+#include "outbox/relay/exact/commits.h"
 #include "outbox/relay/flight.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
@@ -62,6 +63,7 @@ struct sender {
     struct suspects suspects;
     struct flight flight;
     struct breaker breaker;
+    struct commits commits; /* of a lane that publishes exactly once */
     uint64_t rng;
 
     struct relay_batch *batch; /* being sent, or NULL */

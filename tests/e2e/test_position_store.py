@@ -17,7 +17,9 @@ from mysql_edge import Edge  # noqa: E402
 
 BESIDE = "tallybox-position-store"
 SCHEMA = suite.ROOT / "schema/migrate"
-TABLES = ("outbox", "relay_lease", "relay_position", "relay_published")
+TABLES = ("outbox", "relay_lease", "relay_position", "relay_published", "relay_published_id")
+FILES = ("0001_outbox.sql", "0001_outbox.sql", "0009_relay_position.sql", "0009_relay_position.sql",
+         "0010_relay_published_id.sql")
 PASSWORD = "the relay's"
 EPOCH = 3
 EMPTY = {"byGtid": False, "before": "", "file": "", "offset": "0", "gtid": "", "rowsDone": "0"}
@@ -35,10 +37,10 @@ def statements(name, pattern):
 class Store:
     """One process with the two connections of a lane."""
 
-    def __init__(self, server, owner="me", port=None):
+    def __init__(self, server, owner="me", port=None, lane="fast"):
         program, environment = suite.program_beside(BESIDE)
         options = {"host": server.host, "port": port or server.port, "user": "relay",
-                   "password": PASSWORD, "database": "shop", "lane": "fast", "table": "outbox",
+                   "password": PASSWORD, "database": "shop", "lane": lane, "table": "outbox",
                    "owner": owner}
         self.process = subprocess.Popen([str(program), json.dumps(options)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -57,9 +59,9 @@ class Store:
             raise AssertionError(f"{what}: {answer['rc']}: {answer['error']}")
         return answer
 
-    def save(self, position, epoch=EPOCH, seqs=()):
+    def save(self, position, epoch=EPOCH, seqs=(), ids=()):
         """Whether it was saved."""
-        return not self.do("save", position=position, epoch=epoch, seqs=seqs)["fenced"]
+        return not self.do("save", position=position, epoch=epoch, seqs=seqs, ids=ids)["fenced"]
 
     def load(self):
         """None: none was saved."""
@@ -81,9 +83,9 @@ class StoreCase(binlog_server.LogCase):
     def setUp(self):
         super().setUp()
         self.cursor.execute(f"DROP TABLE IF EXISTS {', '.join(TABLES)}")
-        for table in TABLES:
-            file = "0009_relay_position.sql" if table in TABLES[2:] else "0001_outbox.sql"
+        for table, file in zip(TABLES, FILES):
             self.cursor.execute(*statements(file, rf"^CREATE TABLE {table} \(.*?;$"))
+        self.cursor.execute(*statements("0011_relay_source.sql", r"^ALTER TABLE relay_lease$.*?;$"))
         self.cursor.execute("DROP USER IF EXISTS relay@'%'")
         self.cursor.execute(f"CREATE USER relay@'%' IDENTIFIED BY \"{PASSWORD}\"")
         for line in statements("grants.sql", r"^GRANT [^\n]*TO 'tallybox_relay(?:_wakeup)?'@'%';$"):
@@ -198,6 +200,25 @@ class Saving(StoreCase):
         self.assertFalse(mine.save(PLACE, EPOCH + 1, seqs=[[1, 2]]))
         self.assertEqual(len(self.entries()), 3)
 
+    def test_the_ids_of_rows_are_saved_with_the_position(self):
+        mine = self.store()
+        ids = ["0199a1f0-0000-7000-8000-00000000abcd", "an id's \\ text", "x" * 63]
+        self.assertTrue(mine.save(GTIDS, seqs=[[1, 2]], ids=ids))
+        (lane, count, stored), = self.ask("SELECT lane, id_count, ids FROM relay_published_id")
+        self.assertEqual((lane, count), ("outbox", 3))
+        self.assertEqual(stored, b"\x80" + bytes.fromhex(ids[0].replace("-", "")) +
+                         b"".join(bytes([len(one)]) + one.encode() for one in ids[1:]))
+        self.assertEqual(self.entries(), [[[1, 2]]])
+        # Many rows are several entries, also of the longest ids.
+        self.cursor.execute("DELETE FROM relay_published_id")
+        self.assertTrue(mine.save(PLACE, ids=["%063d" % n for n in range(20001)]))
+        self.assertEqual([one for one, in self.ask("SELECT id_count FROM relay_published_id ORDER BY number")],
+                         [10000, 10000, 1])
+        self.assertFalse(mine.save(PLACE, EPOCH + 1, ids=ids))
+        self.cursor.execute("DROP TABLE relay_published_id")
+        self.failed(mine.ask("save", position=GTIDS, epoch=EPOCH, ids=ids), "fatal", "relay_published_id")
+        self.assertEqual(mine.load(), PLACE)
+
     def test_neither_the_position_nor_the_seqs_are_saved_alone(self):
         mine = self.store()
         self.assertTrue(mine.save(GTIDS, seqs=[[1, 5]]))
@@ -239,6 +260,43 @@ class Saving(StoreCase):
             else:
                 self.assertEqual(mine.load(), position)
 
+    def test_the_commands_are_whole_whatever_names_are_in_the_text(self):
+        lane = "n" * 64
+        mine = self.store(lane=lane)
+        self.assertTrue(mine.save(PLACE))
+        for server in "3e11fa47-71ca-11e1-9e33-c80aa9429562", "from-table":
+            self.cursor.execute("UPDATE relay_position SET server = %s", [server])
+            self.failed(mine.ask("load"), "fatal", f"`tallybox relay source {lane} binlog --from-table`",
+                        f"`tallybox lanes begin {lane} --replace-position`")
+
+    def test_a_command_is_named_also_if_its_table_cannot_be_looked_at(self):
+        edge = Edge(self.server.host, self.server.port)
+        self.addCleanup(edge.close)
+        mine = self.store(port=edge.port)
+        self.assertTrue(mine.save(PLACE))
+        self.cursor.execute("UPDATE relay_position SET server = 'that-other-one'")
+        refused = edge.answer("column_key = 'PRI'", 1205)
+        self.failed(mine.ask("load"), "fatal", "`tallybox relay source fast binlog --from-table`",
+                    "`tallybox lanes begin fast --replace-position`")
+        self.assertEqual(refused.hits, 1)
+
+    def test_a_position_by_gtids_is_of_the_server_that_has_saved_it_until_it_moves(self):
+        mine = self.store()
+        self.assertTrue(mine.save(GTIDS))
+        self.cursor.execute("UPDATE relay_position SET server = 'that-other-one'")
+        self.assertEqual(mine.load(), GTIDS)
+        self.assertTrue(mine.save(GTIDS))
+        self.assertEqual(self.ask("SELECT server FROM relay_position"), (("that-other-one",),))
+        self.assertTrue(mine.save({**GTIDS, "before": GTIDS["before"] + "0"}))
+        self.assertEqual(self.ask("SELECT server FROM relay_position"), ((self.identity(),),))
+
+    def test_a_lane_that_goes_on_from_its_table_has_no_place_in_the_log(self):
+        mine = self.store()
+        self.assertTrue(mine.save(GTIDS))
+        self.cursor.execute("UPDATE relay_position SET server = 'from-table', by_gtid = 0")
+        self.failed(mine.ask("load"), "fatal", "lane.fast.from_table",
+                    "`tallybox relay source fast binlog --from-table`")
+
     def test_a_table_that_is_missing_is_named(self):
         self.cursor.execute("DROP TABLE relay_position")
         mine = self.store()
@@ -269,9 +327,9 @@ class Beginning(StoreCase):
 
     def begin_fails_with_rows(self, store):
         self.failed(store.ask("begin"), "fatal",
-                    "finding where lane fast begins: table outbox has rows that may not be published yet: let "
-                    "a table lane publish them first (source = table), or say that they are published with "
-                    "`tallybox lanes begin fast`")
+                    "finding where lane fast begins: table outbox has rows that may not be published yet: "
+                    "publish its rows by `tallybox relay source fast binlog`, or stop its relays and say "
+                    "that they are published by `tallybox lanes begin fast`")
 
     def test_a_lane_begins_at_the_end_of_the_log(self):
         mine = self.store()
@@ -355,16 +413,15 @@ class WithoutLog(StoreCase):
         self.failed(self.store().ask("begin"), "fatal", "log_bin = OFF")
 
 
-if suite.DATABASE == "mysql":
+class WithoutGtids(Beginning):
+    """There the end is a file and an offset."""
 
-    class WithoutGtids(Beginning):
-        """There the end is a file and an offset."""
+    database = "mysql"
+    arguments = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]
 
-        arguments = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]
-
-        def end(self):
-            file, offset = self.ask("SHOW BINARY LOG STATUS")[0][:2]
-            return {**EMPTY, "file": file, "offset": str(offset)}
+    def end(self):
+        file, offset = self.ask("SHOW BINARY LOG STATUS")[0][:2]
+        return {**EMPTY, "file": file, "offset": str(offset)}
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ void fake_binlog_init(struct fake_binlog *fake, struct fake_relay *relay)
 void fake_binlog_done(struct fake_binlog *fake)
 {
     buf_done(&fake->saved.before);
+    position_record_done(&fake->sent);
+    position_record_done(&fake->last);
 }
 
 static void add_step(struct fake_binlog *fake, enum stream_kind kind, uint64_t number, int64_t row)
@@ -73,19 +75,20 @@ void fake_binlog_undo(struct fake_binlog *fake, size_t rows)
     add_step(fake, STREAM_UNDO, rows, 0);
 }
 
-static void end_transaction(struct fake_binlog *fake, enum stream_kind kind)
+static void end_transaction(struct fake_binlog *fake, enum stream_kind kind, uint64_t number)
 {
-    add_step(fake, kind, 0, 0);
+    add_step(fake, kind, number, 0);
     fake->is_open = fake->is_planned = false;
     fake->open_count = 0;
     fake->start = fake->count;
     fake->rows_before[fake->count] = fake->row_count;
+    fake->gone_before[fake->count] = fake->gone;
 }
 
 void fake_binlog_cut(struct fake_binlog *fake)
 {
     roll_back(fake, 0);
-    end_transaction(fake, STREAM_CUT);
+    end_transaction(fake, STREAM_CUT, 0);
 }
 
 void fake_binlog_commit(struct fake_binlog *fake)
@@ -94,7 +97,14 @@ void fake_binlog_commit(struct fake_binlog *fake)
         fake_relay_commit(fake->relay, fake->open_rows[i]);
         fake->rows[fake->row_count++] = fake->open_rows[i];
     }
-    end_transaction(fake, STREAM_COMMIT);
+    end_transaction(fake, STREAM_COMMIT, 0);
+}
+
+void fake_binlog_empty(struct fake_binlog *fake)
+{
+    assert(!fake->is_open);
+    fake->gone = fake->row_count;
+    end_transaction(fake, STREAM_COMMIT, 1);
 }
 
 void fake_binlog_append(struct fake_binlog *fake, size_t rows)
@@ -127,6 +137,13 @@ static void begin_transaction(struct fake_binlog *fake)
         fake->relay, fake_relay_chance(fake->relay, 100) ? fake->rows_max + 1 : 5);
 }
 
+static void empty_table(struct fake_binlog *fake)
+{
+    if (fake->writing && fake->found && fake->count + 2 < FAKE_BINLOG_STEPS_MAX &&
+        fake_relay_chance(fake->relay, fake->faults.empty))
+        fake_binlog_empty(fake);
+}
+
 static void write_step(struct fake_binlog *fake)
 {
     struct fake_relay *relay = fake->relay;
@@ -148,6 +165,8 @@ static void write_step(struct fake_binlog *fake)
 
 void fake_binlog_tick(struct fake_binlog *fake)
 {
+    if (!fake->is_open)
+        empty_table(fake);
     if (!fake->is_open)
         begin_transaction(fake);
     for (int i = 0; i < TICK_STEPS && fake->is_planned; i++)
@@ -180,7 +199,7 @@ static size_t place_of(struct fake_binlog *fake, const struct stream_position *p
 
     if (position->file[0] == '\0' && position->before.len == 0 && place == 0)
         return 0;
-    snprintf(text, sizeof(text), "before %zu", place);
+    snprintf(text, sizeof(text), "0-1-%zu", place);
     if (position->before.len != strlen(text) ||
         memcmp(position->before.data, text, strlen(text)) != 0 ||
         strcmp(position->file, text) != 0 || !position->by_gtid ||
@@ -192,9 +211,9 @@ static size_t place_of(struct fake_binlog *fake, const struct stream_position *p
 static void write_place(struct stream_position *position, size_t place)
 {
     buf_reset(&position->before);
-    buf_print(&position->before, "before %zu", place);
-    snprintf(position->file, sizeof(position->file), "before %zu", place);
-    snprintf(position->gtid, sizeof(position->gtid), "before %zu", place);
+    buf_print(&position->before, "0-1-%zu", place);
+    snprintf(position->file, sizeof(position->file), "0-1-%zu", place);
+    snprintf(position->gtid, sizeof(position->gtid), "0-1-%zu", place);
     position->by_gtid = true;
     position->offset = place;
     position->rows_done = 0;
@@ -220,7 +239,8 @@ static void show_row(struct fake_binlog *fake, int64_t number, struct relay_row 
     int len = snprintf(fake->row_id, sizeof(fake->row_id), "row-%" PRId64, number);
 
     fake_relay_show_row(fake->relay, number, fake->row_key, row);
-    row->table_seq = number;
+    /* Of a lane that records ids the column seq is not its primary key: any number. */
+    row->table_seq = fake->by_id ? number % 3 : number;
     row->seq = row->epoch = 0;
     row->id = (struct bytes){fake->row_id, (size_t)len};
 }
@@ -238,6 +258,8 @@ static enum rc stream_next(void *ctx, struct stream_change *change, struct err *
         return rc;
     if (fake->interrupted)
         return err_fail(err, RC_RETRY, 0, "interrupted");
+    if (fake->purged)
+        return err_fail(err, RC_FATAL, 0, "the log was purged");
     if (fake_relay_chance(fake->relay, fake->faults.pause))
         return RC_OK;
     do {
@@ -248,6 +270,7 @@ static enum rc stream_next(void *ctx, struct stream_change *change, struct err *
         if (step->kind == STREAM_COMMIT || step->kind == STREAM_CUT) {
             fake->at_start = fake->at;
             fake->number = fake->skip = 0;
+            change->emptied = step->kind == STREAM_COMMIT && step->number > 0;
             return RC_OK;
         }
         fake->number = step->kind == STREAM_ROW ? fake->number + 1 : step->number;
@@ -281,6 +304,13 @@ static void stream_interrupt(void *ctx)
     stream_close(ctx);
 }
 
+static bool stream_purged(void *ctx)
+{
+    const struct fake_binlog *fake = ctx;
+
+    return fake->purged;
+}
+
 struct stream_ops fake_binlog_stream(struct fake_binlog *fake)
 {
     bool waits = fake_relay_chance(fake->relay, 500);
@@ -292,6 +322,7 @@ struct stream_ops fake_binlog_stream(struct fake_binlog *fake)
         .position = stream_position,
         .close = waits ? stream_close : NULL,
         .interrupt = waits ? stream_interrupt : NULL,
+        .purged = stream_purged,
     };
 }
 
@@ -322,9 +353,17 @@ static void check_rows_are_done(struct fake_binlog *fake, size_t rows)
 static void save_position(struct fake_binlog *fake, const struct stream_position *position,
                           size_t rows)
 {
-    if (rows < fake->saved_rows)
+    size_t committed = 0;
+
+    /* In Kafka the position is before a transaction of which rows are committed. */
+    if (rows < fake->saved_rows && !fake->exact)
         fake_binlog_blame(fake, "the saved position goes back from %zu to %zu rows",
                           fake->saved_rows, rows);
+    if (fake->exact && fake->has_last)
+        committed = count_rows_before(fake, &fake->last.position) + (size_t)fake->last.rows;
+    if (fake->exact && rows > committed)
+        fake_binlog_blame(fake, "a position behind %zu rows is saved, %zu are committed in Kafka",
+                          rows, committed);
     fake->saved_rows = rows;
     fake->found = true;
     fake->saves++;
@@ -332,19 +371,64 @@ static void save_position(struct fake_binlog *fake, const struct stream_position
 }
 
 /* Invariant R13 of stream_keeper.h. */
-static void save_seqs(struct fake_binlog *fake, const int64_t *seqs, size_t seq_count, size_t rows)
+static int64_t number_of_id(const struct published_id *id)
 {
-    for (size_t i = 0; i < seq_count; i++) {
-        if (!fake->done[seqs[i]])
-            fake_binlog_blame(fake, "row %" PRId64 " is saved as done, which is not", seqs[i]);
-        fake->recorded[seqs[i]] = true;
-    }
+    char text[FAKE_KEY_SIZE + 1] = "";
+
+    memcpy(text, id->bytes + 1, id->bytes[0]);
+    return strtoll(text + strlen("row-"), NULL, 10);
+}
+
+static void save_row(struct fake_binlog *fake, int64_t row)
+{
+    if (!fake->done[row])
+        fake_binlog_blame(fake, "row %" PRId64 " is saved as done, which is not", row);
+    fake->recorded[row] = true;
+}
+
+/* All rows that are saved were removed from the table, or are saved again. */
+static void forget_rows(struct fake_binlog *fake, size_t gone)
+{
+    memset(fake->recorded, 0, sizeof(fake->recorded));
+    fake->recorded_count = gone;
+    fake->forgets++;
+}
+
+/* A seq of a row that is removed may be that of a later row. Before the lane has read the last
+ * statement it need not have forgotten what earlier ones have removed. */
+static void check_rows_are_forgotten(struct fake_binlog *fake, size_t gone)
+{
+    if (gone < fake->gone)
+        return;
+    for (size_t i = 0; i < gone; i++)
+        if (fake->recorded[fake->rows[i]])
+            fake_binlog_blame(fake, "row %" PRId64 " is saved behind its removal", fake->rows[i]);
+}
+
+/* Rows that are removed later need not be saved. */
+static void save_rows(struct fake_binlog *fake, const struct done_rows *done, size_t rows,
+                      size_t gone)
+{
+    if (done->emptied)
+        forget_rows(fake, gone);
+    for (size_t i = 0; i < done->seq_count; i++)
+        save_row(fake, done->seqs[i]);
+    for (size_t i = 0; i < done->id_count; i++)
+        save_row(fake, number_of_id(&done->ids[i]));
     for (; fake->recorded_count < rows; fake->recorded_count++) {
         int64_t row = fake->rows[fake->recorded_count];
 
-        if (!fake->recorded[row])
+        if (fake->recorded_count >= fake->gone && !fake->recorded[row])
             fake_binlog_blame(fake, "the position is saved without row %" PRId64 " before it", row);
     }
+    check_rows_are_forgotten(fake, gone);
+}
+
+static void positions_accept(void *ctx)
+{
+    struct fake_binlog *fake = ctx;
+
+    fake->accepts++;
 }
 
 static enum rc positions_load(void *ctx, struct stream_position *position, bool *found,
@@ -363,11 +447,24 @@ static enum rc positions_load(void *ctx, struct stream_position *position, bool 
     *found = fake->found;
     if (fake->found)
         stream_position_copy(position, &fake->saved);
+    position->epoch = fake->found ? fake->saved_epoch : 0;
+    snprintf(position->server, sizeof(position->server), "server");
+    return RC_OK;
+}
+
+static enum rc positions_kind(void *ctx, enum published_kind *kind, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    if (call_fails(fake, fake->faults.positions, &rc, err))
+        return rc;
+    *kind = fake->by_id ? PUBLISHED_BY_ID : PUBLISHED_BY_SEQ;
     return RC_OK;
 }
 
 static enum rc positions_save(void *ctx, const struct stream_position *position,
-                              const int64_t *seqs, size_t seq_count, int64_t epoch, bool *fenced,
+                              const struct done_rows *done, int64_t epoch, bool *fenced,
                               struct err *err)
 {
     struct fake_binlog *fake = ctx;
@@ -385,7 +482,8 @@ static enum rc positions_save(void *ctx, const struct stream_position *position,
     *fenced = epoch != fake->relay->epoch;
     if (!*fenced) {
         save_position(fake, position, rows);
-        save_seqs(fake, seqs, seq_count, rows);
+        fake->saved_epoch = epoch;
+        save_rows(fake, done, rows, fake->gone_before[place_of(fake, position)]);
     }
     pass(fake);
     return failed ? rc : RC_OK;
@@ -403,13 +501,33 @@ static enum rc positions_begin(void *ctx, struct stream_position *position, stru
     if (fake->is_open)
         return err_fail(err, RC_RETRY, 0, "a transaction is open");
     write_place(position, fake->count);
+    snprintf(position->server, sizeof(position->server), "server");
     return RC_OK;
+}
+
+static enum rc positions_check_log(void *ctx, const struct stream_position *position,
+                                   struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+
+    if (call_fails(fake, fake->faults.positions, &rc, err))
+        return rc;
+    return position->offset > fake->count ? err_fail(err, RC_REJECT, 0, "the log is shorter")
+                                          : RC_OK;
 }
 
 struct position_store fake_binlog_positions(struct fake_binlog *fake)
 {
     return (struct position_store){
-        .ctx = fake, .load = positions_load, .save = positions_save, .begin = positions_begin};
+        .ctx = fake,
+        .accept = positions_accept,
+        .load = positions_load,
+        .kind = positions_kind,
+        .save = positions_save,
+        .begin = positions_begin,
+        .check_log = positions_check_log,
+    };
 }
 
 bool fake_binlog_is_saved(const struct fake_binlog *fake)
@@ -446,6 +564,7 @@ static enum rc broker_topic_open(void *ctx, const char *topic, size_t topic_inde
 {
     struct fake_binlog *fake = ctx;
 
+    fake->topic_opens++;
     return fake->broker.topic_open(fake->broker.ctx, topic, topic_index, err);
 }
 
@@ -469,7 +588,7 @@ static void pass_report(void *ctx, uint64_t ticket, enum rc rc, const struct err
 {
     struct fake_binlog *fake = ctx;
 
-    if (rc == RC_OK)
+    if (rc == RC_OK && !fake->exact)
         fake->done[fake->ticket_rows[ticket % FAKE_BINLOG_TICKETS]] = true;
     fake->on_report(fake->on_report_ctx, ticket, rc, err);
 }
@@ -496,12 +615,167 @@ static void broker_reset(void *ctx)
     struct fake_binlog *fake = ctx;
 
     fake->broker.reset(fake->broker.ctx);
+    fake->claimed = BROKER_UNCLAIMED;
+}
+
+/* Transactions */
+
+static void check_commit(struct fake_binlog *fake, const struct position_record *record)
+{
+    size_t rows = count_rows_before(fake, &record->position) + (size_t)record->rows;
+
+    check_rows_are_done(fake, rows);
+}
+
+/* Invariant R19 of commits.h. */
+static void apply_commit(struct fake_binlog *fake, const struct position_record *record)
+{
+    struct fake_relay *relay = fake->relay;
+
+    for (size_t i = relay->log_count; i > 0 && fake->transactions > 0; i--) {
+        uint64_t transaction = relay->log_transactions[i - 1];
+
+        if (transaction != 0 && transaction < fake->transactions)
+            break;
+        if (transaction == fake->transactions)
+            fake->done[relay->log[i - 1]] = true;
+    }
+    fake->committed[fake->transactions] = true;
+    check_commit(fake, record);
+    if (fake->has_last && record->epoch < fake->last.epoch)
+        fake_binlog_blame(fake, "a record of an earlier lease is committed");
+    position_record_copy(&fake->last, record);
+    fake->has_last = true;
+    fake->commits++;
+}
+
+static void begin_transaction_of_producer(struct fake_binlog *fake)
+{
+    assert(fake->transactions + 1 < FAKE_BINLOG_TRANSACTIONS_MAX);
+    fake->relay->transaction = ++fake->transactions;
+}
+
+/* Ends the transaction of the last producer. */
+static void init_transactions(struct fake_binlog *fake)
+{
+    if (fake->may_commit_late && fake_relay_chance(fake->relay, 500))
+        apply_commit(fake, &fake->sent);
+    fake->may_commit_late = false;
+    fake->relay->ghost_count = 0;
+    fake->relay->message_count = 0;
+    begin_transaction_of_producer(fake);
+}
+
+void fake_binlog_fence(struct fake_binlog *fake)
+{
+    init_transactions(fake);
+    fake->relay->finished = true;
+    if (fake->claimed == BROKER_CLAIMED)
+        fake->claimed = BROKER_FENCED;
+}
+
+static enum rc broker_claim(void *ctx, int64_t epoch, struct position_record *last, bool *found,
+                            struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+    bool failed = call_fails(fake, fake->faults.claim, &rc, err);
+
+    fake->claims++;
+    if (failed && fake_relay_chance(fake->relay, 500))
+        return rc;
+    *found = fake->has_last;
+    if (fake->has_last)
+        position_record_copy(last, &fake->last);
+    if (fake->has_last && fake->last.epoch > epoch) {
+        fake->claimed = BROKER_UNCLAIMED;
+        return RC_OK;
+    }
+    fake->relay->finished = false;
+    init_transactions(fake);
+    if (failed)
+        return rc;
+    fake->claimed = BROKER_CLAIMED;
+    *found = fake->has_last;
+    if (fake->has_last)
+        position_record_copy(last, &fake->last);
+    return RC_OK;
+}
+
+static enum broker_claim broker_claimed(void *ctx)
+{
+    const struct fake_binlog *fake = ctx;
+
+    return fake->claimed;
+}
+
+static enum rc broker_commit(void *ctx, const struct position_record *record, struct err *err)
+{
+    struct fake_binlog *fake = ctx;
+    enum rc rc;
+    bool failed;
+
+    if (fake->claimed != BROKER_CLAIMED)
+        return err_fail(err, RC_REJECT, 0, "fenced");
+    failed = call_fails(fake, fake->faults.commit, &rc, err);
+    if (fake->claimed != BROKER_CLAIMED)
+        return err_fail(err, RC_REJECT, 0, "fenced");
+    for (size_t i = 0; i < fake->relay->message_count; i++)
+        fake_binlog_blame(fake, "a transaction is committed with records in flight");
+    if (failed && fake_relay_chance(fake->relay, 500)) {
+        fake->may_commit_late = position_record_copy(&fake->sent, record);
+        return rc == RC_REJECT ? RC_RETRY : rc;
+    }
+    apply_commit(fake, record);
+    begin_transaction_of_producer(fake);
+    if (failed)
+        return rc == RC_REJECT ? RC_RETRY : rc;
+    pass(fake);
+    return RC_OK;
+}
+
+void fake_binlog_read_committed(struct fake_binlog *fake)
+{
+    struct fake_relay *relay = fake->relay;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < relay->log_count; i++) {
+        uint64_t transaction = relay->log_transactions[i];
+
+        if (transaction == 0 || fake->committed[transaction]) {
+            relay->log_transactions[kept] = 0;
+            relay->log[kept++] = relay->log[i];
+        } else {
+            relay->rows[relay->log[i]].published--;
+        }
+    }
+    relay->log_count = kept;
+}
+
+size_t fake_binlog_not_once(const struct fake_binlog *fake)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < fake->row_count; i++)
+        count += fake->relay->rows[fake->rows[i]].published != 1;
+    return count;
 }
 
 struct broker fake_binlog_broker(struct fake_binlog *fake)
 {
-    return (struct broker){fake,        broker_topic_open, broker_send,
-                           broker_poll, broker_purge,      broker_reset};
+    struct broker broker = {.ctx = fake,
+                            .topic_open = broker_topic_open,
+                            .send = broker_send,
+                            .poll = broker_poll,
+                            .purge = broker_purge,
+                            .reset = broker_reset};
+
+    if (fake->exact) {
+        broker.claim = broker_claim;
+        broker.claimed = broker_claimed;
+        broker.commit = broker_commit;
+    }
+    return broker;
 }
 
 /* A row may be moved a second time after its task has ended: the retry queue does not know it any
@@ -530,6 +804,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
             fake->relay->rows[copies[i].seq].state = OUTBOX_COMMITTED;
     }
     pass(fake);
+    fake->relay->stream_moves = moves;
     rc = fake->diverter.move_rows(fake->diverter.ctx, copies, count, epoch, fenced, err);
     pass(fake);
     for (size_t i = 0; i < count; i++)

@@ -5,10 +5,12 @@
  * numbers that the lane gives to rows.
  *
  * A transaction is written step by step, undone in part, cut off or committed. Each call that
- * breaks a promise of the lane is recorded. Flow tests only: the simulation has no such lane. */
+ * breaks a promise of the lane is recorded. Flow tests only: the log of the simulation is that of a
+ * database with several lanes and sessions (tests/sim/binlog.h). */
 #ifndef TESTS_FAKES_FAKE_BINLOG_H
 #define TESTS_FAKES_FAKE_BINLOG_H
 
+#include "outbox/relay/exact/position_record.h"
 #include "outbox/relay/relay_ops.h"
 #include "outbox/relay/stream/position_store.h"
 #include "outbox/relay/stream/stream_ops.h"
@@ -20,10 +22,11 @@
 
 #define FAKE_BINLOG_STEPS_MAX 16384
 #define FAKE_BINLOG_TICKETS 1024
+#define FAKE_BINLOG_TRANSACTIONS_MAX 65536
 
 struct fake_binlog_step {
     enum stream_kind kind;
-    uint64_t number; /* STREAM_UNDO: rows that stay */
+    uint64_t number; /* STREAM_UNDO: rows that stay; STREAM_COMMIT: 1 if the table is emptied */
     int64_t row;     /* STREAM_ROW */
 };
 
@@ -34,13 +37,17 @@ struct fake_binlog_faults {
     unsigned positions;
     unsigned undo;
     unsigned cut;
+    unsigned empty; /* the table is emptied between two transactions */
     unsigned bad_row;
+    unsigned claim;
+    unsigned commit;
 };
 
 struct fake_binlog {
     struct fake_relay *relay;
     struct fake_binlog_faults faults;
     bool writing;    /* transactions begin; not before the lane has a position */
+    bool purged;     /* the stream has no event any more */
     size_t rows_max; /* of a transaction */
     /* Called within the calls of ops: the steps of other threads go on meanwhile. May be NULL. */
     void (*pass)(void *ctx);
@@ -57,6 +64,9 @@ struct fake_binlog {
     int64_t rows[FAKE_RELAY_ROWS_MAX]; /* committed ones, in the order of the log */
     size_t row_count;
     size_t rows_before[FAKE_BINLOG_STEPS_MAX]; /* committed before the transaction of a step */
+    size_t gone_before[FAKE_BINLOG_STEPS_MAX]; /* those of them that were removed before it */
+    size_t gone;                               /* the first committed rows, which are removed */
+    size_t forgets;                            /* saves that forgot all rows */
 
     /* The connection that reads. */
     size_t at;
@@ -71,11 +81,27 @@ struct fake_binlog {
     /* The table of positions. */
     struct stream_position saved;
     bool found;
-    bool refuses; /* saves fail and save nothing */
+    size_t accepts; /* how often the next database was accepted */
+    bool refuses;   /* saves fail and save nothing */
     size_t saves;
     size_t saved_rows; /* committed rows before the saved position */
 
-    bool done[FAKE_RELAY_ROWS_MAX + 1];     /* by number: acknowledged or moved */
+    /* The transactions and the topic of positions, of a lane that publishes exactly once. */
+    bool exact;
+    bool by_id; /* rows are recorded by their ids */
+    enum broker_claim claimed;
+    uint64_t transactions; /* that were begun; the last one is open */
+    bool committed[FAKE_BINLOG_TRANSACTIONS_MAX];
+    bool may_commit_late;        /* the last commit has not arrived, and may */
+    struct position_record sent; /* with it */
+    struct position_record last; /* that was committed */
+    bool has_last;
+    size_t claims;
+    size_t topic_opens;
+    size_t commits;
+    int64_t saved_epoch; /* of the saved position */
+
+    bool done[FAKE_RELAY_ROWS_MAX + 1];     /* by number: acknowledged, or committed, or moved */
     size_t done_count;                      /* of the first committed rows: all are done */
     bool recorded[FAKE_RELAY_ROWS_MAX + 1]; /* by number: saved as done */
     size_t recorded_count;                  /* of the first committed rows: all are */
@@ -97,6 +123,8 @@ int64_t fake_binlog_write(struct fake_binlog *fake, int key);
 void fake_binlog_undo(struct fake_binlog *fake, size_t rows);
 void fake_binlog_cut(struct fake_binlog *fake);
 void fake_binlog_commit(struct fake_binlog *fake);
+/* Removes all committed rows from the table, by a statement that is in the log. */
+void fake_binlog_empty(struct fake_binlog *fake);
 /* Writes a transaction of so many rows, one key after the other. */
 void fake_binlog_append(struct fake_binlog *fake, size_t rows);
 
@@ -105,6 +133,16 @@ void fake_binlog_tick(struct fake_binlog *fake);
 
 /* Whether the saved position is the end of the log. */
 bool fake_binlog_is_saved(const struct fake_binlog *fake);
+
+/* Another process makes a producer with the lane's transactional id. */
+void fake_binlog_fence(struct fake_binlog *fake);
+
+/* Removes the records of transactions that were not committed from the log, as a reader with
+ * isolation.level = read_committed sees it. */
+void fake_binlog_read_committed(struct fake_binlog *fake);
+
+/* The number of committed rows that do not have one record. */
+size_t fake_binlog_not_once(const struct fake_binlog *fake);
 
 /* Records the first promise that was broken. */
 void fake_binlog_blame(struct fake_binlog *fake, const char *format, ...)

@@ -157,8 +157,15 @@ void fake_relay_lose_rows(struct fake_relay *fake, int64_t from)
 void fake_relay_append_record(struct fake_relay *fake, int64_t seq)
 {
     assert(fake->log_count < FAKE_RELAY_LOG_MAX);
+    fake->log_transactions[fake->log_count] = 0;
     fake->log[fake->log_count++] = seq;
     fake->rows[seq].published++;
+}
+
+static void append_sent(struct fake_relay *fake, int64_t seq)
+{
+    fake_relay_append_record(fake, seq);
+    fake->log_transactions[fake->log_count - 1] = fake->transaction;
 }
 
 static void report(struct fake_relay_message *message, enum rc rc)
@@ -195,7 +202,7 @@ static void request(struct fake_relay *fake, int partition)
             continue;
         }
         batch[i]->state = MESSAGE_APPENDED;
-        fake_relay_append_record(fake, batch[i]->seq);
+        append_sent(fake, batch[i]->seq);
         if (fake->now_ms >= fake->silent_until_ms)
             report(batch[i], RC_OK);
     }
@@ -205,7 +212,7 @@ static void ghost_step(struct fake_relay *fake)
 {
     if (fake->ghost_count == 0 || !fake_relay_chance(fake, 100))
         return;
-    fake_relay_append_record(fake, fake->ghosts[0].seq);
+    append_sent(fake, fake->ghosts[0].seq);
     fake->ghost_count--;
     memmove(fake->ghosts, fake->ghosts + 1, fake->ghost_count * sizeof(fake->ghosts[0]));
 }
@@ -369,8 +376,12 @@ static void broker_reset(void *ctx)
 
 struct broker fake_relay_broker(struct fake_relay *fake)
 {
-    return (struct broker){fake,        broker_topic_open, broker_send,
-                           broker_poll, broker_purge,      broker_reset};
+    return (struct broker){.ctx = fake,
+                           .topic_open = broker_topic_open,
+                           .send = broker_send,
+                           .poll = broker_poll,
+                           .purge = broker_purge,
+                           .reset = broker_reset};
 }
 
 /* Results */

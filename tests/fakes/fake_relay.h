@@ -8,6 +8,7 @@
 #ifndef TESTS_FAKES_FAKE_RELAY_H
 #define TESTS_FAKES_FAKE_RELAY_H
 
+#include "outbox/relay/exact/position_record.h"
 #include "outbox/relay/relay_ops.h"
 #include "tests/fakes/fake_outbox.h"
 
@@ -21,6 +22,13 @@
 #define FAKE_RELAY_PARTITIONS 3
 #define FAKE_RELAY_MESSAGES_MAX 256
 #define FAKE_RELAY_LOG_MAX 65536
+
+/* When a row was moved; see position_record_cover(). */
+struct fake_move {
+    int64_t epoch;
+    uint64_t term;
+    uint64_t row;
+};
 
 struct fake_relay_row {
     enum outbox_state state;
@@ -98,6 +106,8 @@ struct fake_relay {
 
     int64_t log[FAKE_RELAY_LOG_MAX]; /* seqs, all partitions in one: keys do not mix */
     size_t log_count;
+    uint64_t log_transactions[FAKE_RELAY_LOG_MAX]; /* of each record; 0: it is in none */
+    uint64_t transaction;                          /* of what the producer sends; 0: it has none */
 
     int64_t epoch; /* of the lease in the database */
     size_t calls;
@@ -109,9 +119,15 @@ struct fake_relay {
 
     int64_t tasks[FAKE_RELAY_ROWS_MAX +
                   1]; /* rows in the retry queue, in their order; 0: it has ended */
+    struct fake_move moves[FAKE_RELAY_ROWS_MAX + 1]; /* that made them */
     size_t task_count;
-    size_t copies;        /* tasks that were made from a copy of the row */
-    size_t wrong_copies;  /* copies that are not equal to their rows */
+    /* Of a lane that publishes exactly once: the last record that was committed; else NULL. */
+    const struct position_record *position;
+    const struct relay_move *stream_moves; /* of the call under way, with numbers of the stream */
+    size_t replaced;     /* tasks that ended without a record: the lane has read their rows again */
+    size_t undecided;    /* of which the record did not tell */
+    size_t copies;       /* tasks that were made from a copy of the row */
+    size_t wrong_copies; /* copies that are not equal to their rows */
     unsigned task_chance; /* of each tick that one is published; in thousandths */
 };
 

@@ -32,11 +32,47 @@ size_t fake_relay_tasks(const struct fake_relay *fake)
     return count;
 }
 
+static bool has_task(const struct fake_relay *fake, int64_t seq, const struct fake_move *move)
+{
+    for (size_t i = 0; i < fake->task_count; i++)
+        if (fake->tasks[i] == seq &&
+            (!move || (fake->moves[i].epoch == move->epoch && fake->moves[i].term == move->term &&
+                       fake->moves[i].row == move->row)))
+            return true;
+    return false;
+}
+
+/* Whether the task is published; it ends without a record if its row is read again. */
+static bool is_passed(struct fake_relay *fake, size_t at)
+{
+    int64_t seq = fake->tasks[at];
+
+    if (!fake->position)
+        return true;
+    switch (position_record_cover(fake->position, fake->moves[at].epoch, fake->moves[at].term,
+                                  fake->moves[at].row)) {
+    case POSITION_PASSED:
+        return true;
+    case POSITION_BEFORE:
+        return false;
+    case POSITION_UNKNOWN:
+        fake->undecided++;
+        return false;
+    case POSITION_RETURNS:
+        break;
+    }
+    fake->replaced++;
+    fake->tasks[at] = 0;
+    if (fake->rows[seq].state == OUTBOX_MOVED && !has_task(fake, seq, NULL))
+        fake->rows[seq].state = OUTBOX_COMMITTED;
+    return false;
+}
+
 void fake_relay_run_task(struct fake_relay *fake, int key)
 {
     size_t at = first_task(fake, key);
 
-    if (at == fake->task_count)
+    if (at == fake->task_count || !is_passed(fake, at))
         return;
     fake_relay_append_record(fake, fake->tasks[at]);
     fake->rows[fake->tasks[at]].state = OUTBOX_DELETED;
@@ -93,11 +129,14 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     }
     for (size_t i = 0; i < count; i++) {
         struct fake_relay_row *row = &fake->rows[moves[i].seq];
+        const struct fake_move move = {
+            epoch, moves[i].term, fake->stream_moves ? (uint64_t)fake->stream_moves[i].seq : 0};
 
-        if (row->state != OUTBOX_COMMITTED)
+        if (fake->position ? has_task(fake, moves[i].seq, &move) : row->state != OUTBOX_COMMITTED)
             continue;
         row->state = OUTBOX_MOVED;
         check_copy(fake, &moves[i]);
+        fake->moves[fake->task_count] = move;
         fake->tasks[fake->task_count++] = moves[i].seq;
     }
     return failed ? rc : RC_OK;

@@ -86,16 +86,24 @@ void relay_fixture_done(struct relay_fixture *fixture)
     engines_end(fixture);
 }
 
+/* As the leases do after each change. */
+static void wake_all(struct relay_fixture *fixture)
+{
+    fixture->lane.lease.wake(fixture->lane.lease.ctx);
+}
+
 void relay_fixture_take_lease(struct relay_fixture *fixture)
 {
     atomic_store(&fixture->lane.lease.epoch, fixture->fake.epoch);
     atomic_store(&fixture->lane.lease.valid_until_ms, INT64_MAX);
+    wake_all(fixture);
 }
 
 void relay_fixture_lose_lease(struct relay_fixture *fixture)
 {
     atomic_store(&fixture->lane.lease.valid_until_ms, 0);
     fixture->fake.epoch++;
+    wake_all(fixture);
 }
 
 void relay_fixture_restart(struct relay_fixture *fixture)
@@ -127,7 +135,7 @@ static void step(struct relay_fixture *fixture, enum lane_step which)
     fixture->due_ms[which] = INT64_MAX;
     wait_ms = steps[which].step((char *)fixture + steps[which].offset, fake->now_ms);
     assert(wait_ms >= 0);
-    if (fixture->due_ms[which] == INT64_MAX)
+    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LANE_REST_MS)
         fixture->due_ms[which] = fake->now_ms + wait_ms;
 }
 

@@ -11,6 +11,9 @@
 /* Calls of steps that are tried in one millisecond. */
 #define TICK_STEPS 8
 
+/* Of the server while nothing happens. */
+#define HEARTBEAT_MS 2000
+
 /* No test needs so much time: one that waits for something in vain ends here. */
 #define RUN_MS_MAX 1000000
 
@@ -28,11 +31,24 @@ static int64_t call_step(struct stream_fixture *fixture, size_t which)
     }
 }
 
+/* Whether the pump waits for the server in its step, as the adapter does at the end of the log.
+ * Only an event or a new order ends that. */
+static bool pump_is_blocked(const struct stream_fixture *fixture)
+{
+    const struct fake_binlog *log = &fixture->log;
+
+    return fixture->pump.ops.interrupt && fixture->fake.now_ms < fixture->blocked_until_ms &&
+           log->count == log->at && !log->interrupted;
+}
+
 static void step(struct stream_fixture *fixture, size_t which)
 {
     int64_t now_ms = fixture->fake.now_ms;
+    bool at_end = fixture->pump.reads && fixture->log.at == fixture->log.count;
     int64_t wait_ms;
 
+    if (which == FIXTURE_PUMP && pump_is_blocked(fixture))
+        return;
     if (fixture->running[which] || now_ms < fixture->due_ms[which] ||
         fake_relay_chance(&fixture->fake, fixture->late_steps))
         return;
@@ -41,8 +57,10 @@ static void step(struct stream_fixture *fixture, size_t which)
     fixture->running[which] = true;
     wait_ms = call_step(fixture, which);
     fixture->running[which] = false;
+    if (which == FIXTURE_PUMP)
+        fixture->blocked_until_ms = at_end && wait_ms == 0 ? now_ms + HEARTBEAT_MS : 0;
     assert(wait_ms >= 0 || wait_ms == LOOP_WAKEUP);
-    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LOOP_WAKEUP)
+    if (fixture->due_ms[which] == INT64_MAX && wait_ms != LOOP_WAKEUP && wait_ms != LANE_REST_MS)
         fixture->due_ms[which] = now_ms + wait_ms;
 }
 
@@ -78,15 +96,29 @@ static uint64_t make_seed(struct stream_fixture *fixture)
 
 static void engines_start(struct stream_fixture *fixture)
 {
-    static const struct lane_settings own = {
-        .name = "outbox", .table = "outbox", .source = LANE_SOURCE_BINLOG};
+    static const struct lane_settings own = {.empty_payload = LANE_EMPTY_VALUE,
+                                             .name = "outbox",
+                                             .table = "outbox",
+                                             .source = LANE_SOURCE_BINLOG,
+                                             .keep_ids_max = 100};
+    /* The position in Kafka has seqs, but no ids. */
+    static const struct lane_settings exact = {.empty_payload = LANE_EMPTY_VALUE,
+                                               .name = "outbox",
+                                               .table = "outbox",
+                                               .source = LANE_SOURCE_BINLOG,
+                                               .exactly_once = "yes"};
     struct lane *lane = &fixture->lane;
     const struct broker broker = fake_binlog_broker(&fixture->log);
     const struct diverter_ops diverter = fake_binlog_diverter(&fixture->log);
     const struct position_store positions = fake_binlog_positions(&fixture->log);
     const struct stream_ops stream = fake_binlog_stream(&fixture->log);
-    enum rc rc = lane_init(lane, &own, &fixture->settings, relay_metrics_of(0, own.name), NULL);
+    enum rc rc = lane_init(lane, fixture->log.exact ? &exact : &own, &fixture->settings,
+                           relay_metrics_of(0, own.name), NULL);
 
+    if (fixture->log.exact) {
+        takeover_init(&fixture->takeover);
+        lane->takeover = &fixture->takeover;
+    }
     lane->wake = wake;
     lane->wake_ctx = fixture;
     if (rc == RC_OK)
@@ -115,9 +147,11 @@ static void engines_end(struct stream_fixture *fixture)
     stream_pump_done(&fixture->pump);
     sender_done(&fixture->sender);
     lane_done(&fixture->lane);
+    takeover_done(&fixture->takeover);
 }
 
-void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max)
+static void init_fixture(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max,
+                         bool exact)
 {
     struct settings *settings = &fixture->settings;
 
@@ -127,6 +161,10 @@ void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t 
     fake_binlog_init(&fixture->log, &fixture->fake);
     fixture->log.pass = switch_thread;
     fixture->log.pass_ctx = fixture;
+    fixture->log.exact = exact;
+    if (exact)
+        fixture->fake.position = &fixture->log.last;
+    fixture->log.by_id = !exact && seed % 2 == 0;
     snprintf(settings->relay.topic_prefix, sizeof(settings->relay.topic_prefix), "outbox.");
     settings->relay.read_rows_max = 20;
     settings->relay.read_bytes_max = 65536;
@@ -139,10 +177,27 @@ void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t 
     engines_start(fixture);
 }
 
+void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max)
+{
+    init_fixture(fixture, seed, window_rows_max, false);
+}
+
+void stream_fixture_init_exact(struct stream_fixture *fixture, uint64_t seed,
+                               int64_t window_rows_max)
+{
+    init_fixture(fixture, seed, window_rows_max, true);
+}
+
 void stream_fixture_done(struct stream_fixture *fixture)
 {
     engines_end(fixture);
     fake_binlog_done(&fixture->log);
+}
+
+/* As the leases do after each change. */
+static void wake_all(struct stream_fixture *fixture)
+{
+    fixture->lane.lease.wake(fixture->lane.lease.ctx);
 }
 
 void stream_fixture_take_lease(struct stream_fixture *fixture)
@@ -153,6 +208,19 @@ void stream_fixture_take_lease(struct stream_fixture *fixture)
     atomic_store(&lease->idle, false);
     atomic_store(&lease->epoch, fixture->fake.epoch);
     atomic_store(&lease->valid_until_ms, INT64_MAX);
+    wake_all(fixture);
+}
+
+void stream_fixture_begin_gap(struct stream_fixture *fixture)
+{
+    atomic_store(&fixture->lane.lease.valid_until_ms, fixture->fake.now_ms);
+    for (size_t i = 0; i < FIXTURE_STEPS; i++)
+        fixture->due_ms[i] = 0;
+}
+
+void stream_fixture_end_gap(struct stream_fixture *fixture)
+{
+    atomic_store(&fixture->lane.lease.valid_until_ms, INT64_MAX);
 }
 
 void stream_fixture_lose_lease(struct stream_fixture *fixture)
@@ -160,11 +228,13 @@ void stream_fixture_lose_lease(struct stream_fixture *fixture)
     atomic_store(&fixture->lane.lease.valid_until_ms, 0);
     atomic_store(&fixture->lane.lease.draining, false);
     fixture->fake.epoch++;
+    wake_all(fixture);
 }
 
 void stream_fixture_restart(struct stream_fixture *fixture)
 {
     engines_end(fixture);
+    fixture->log.claimed = BROKER_UNCLAIMED;
     fake_relay_kill(&fixture->fake);
     fixture->fake.epoch++;
     engines_start(fixture);
@@ -205,6 +275,7 @@ bool stream_fixture_drain_lease(struct stream_fixture *fixture, int64_t ms)
     bool is_idle;
 
     atomic_store(&lease->draining, true);
+    wake_all(fixture);
     while (!atomic_load(&lease->idle) && fixture->fake.now_ms < until_ms)
         stream_fixture_run(fixture, 1);
     is_idle = atomic_load(&lease->idle);

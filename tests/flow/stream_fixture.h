@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The engines of one lane that reads the binary log, on the fake servers, run by one thread in
- * virtual time. A step is called when it is due or was woken, in an order that the seed decides. */
+ * virtual time. A step is called when it is due or was woken, in an order that the seed decides.
+ * One that rests (LANE_REST_MS) is only called when it was woken: the end of a rest must not
+ * matter. */
 #ifndef TESTS_FLOW_STREAM_FIXTURE_H
 #define TESTS_FLOW_STREAM_FIXTURE_H
 
 #include "common/config/settings.h"
+#include "outbox/relay/exact/takeover.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/sender.h"
 #include "outbox/relay/stream/stream_keeper.h"
@@ -25,6 +28,7 @@ struct stream_fixture {
     struct fake_relay fake;
     struct fake_binlog log;
     struct lane lane;
+    struct takeover takeover; /* of a lane that publishes exactly once */
     struct stream_pump pump;
     struct stream_reader reader;
     struct stream_keeper keeper;
@@ -33,17 +37,26 @@ struct stream_fixture {
     int64_t due_ms[FIXTURE_STEPS];
     unsigned late_steps; /* as in relay_fixture.h */
     unsigned switches;   /* chance that another thread runs during a call of ops or of wake() */
+    int64_t blocked_until_ms; /* the step of the pump waits for an event until the heartbeat */
     bool running[FIXTURE_STEPS];
     bool is_started; /* all engines are initialised */
 };
 
 /* Small limits, so that every one of them is met. window_rows_max 0: the default of the fixture. */
 void stream_fixture_init(struct stream_fixture *fixture, uint64_t seed, int64_t window_rows_max);
+/* The same, of a lane that publishes exactly once. */
+void stream_fixture_init_exact(struct stream_fixture *fixture, uint64_t seed,
+                               int64_t window_rows_max);
 void stream_fixture_done(struct stream_fixture *fixture);
 
 /* The lane's lease is taken, with the present epoch of the database, and held until it is lost. */
 void stream_fixture_take_lease(struct stream_fixture *fixture);
 void stream_fixture_lose_lease(struct stream_fixture *fixture);
+
+/* The lease ends by the clock, which the steps find out by themselves, because its heartbeat is
+ * late; then it goes on, with the same epoch, and nothing wakes the steps. */
+void stream_fixture_begin_gap(struct stream_fixture *fixture);
+void stream_fixture_end_gap(struct stream_fixture *fixture);
 
 /* Kills the process: the engines lose their state, and new ones start under the next epoch. */
 void stream_fixture_restart(struct stream_fixture *fixture);

@@ -11,8 +11,10 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ROWS 20000
@@ -25,13 +27,15 @@ static struct stream_keeper keeper;
 static uint64_t rng;
 static int64_t now_ms;
 
-/* The database: rows of the lane are numbered from 1, and their seqs are those of seq_of(). */
+/* The database: rows of the lane are numbered from 1. Their seqs are those of seq_of(), and each
+ * fourth row has none, but an id. */
 static struct {
     int64_t position; /* number of the last row before it */
     bool saved[ROWS + 1];
     int64_t epoch;
     size_t saves;
     unsigned failures; /* one of so many calls fails; 0: none */
+    int64_t due_ms;    /* of the keeper that sleeps */
 } base;
 
 /* Not in the order of commits; a permutation of each 8 of them. */
@@ -40,13 +44,39 @@ static int64_t seq_of(int64_t number)
     return (number ^ 5) + 8;
 }
 
-static enum rc save(void *ctx, const struct stream_position *position, const int64_t *seqs,
-                    size_t seq_count, int64_t epoch, bool *fenced, struct err *err)
+static bool has_id(int64_t number)
 {
+    return number % 4 == 0;
+}
+
+static struct published_id id_of(int64_t number)
+{
+    struct published_id id;
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%" PRId64, number);
+
+    assert_true(published_id_set(&id, (struct bytes){text, (size_t)len}));
+    return id;
+}
+
+static int64_t number_of(const struct published_id *id)
+{
+    char text[24] = "";
+
+    memcpy(text, id->bytes + 1, id->bytes[0]);
+    return strtoll(text, NULL, 10);
+}
+
+static enum rc save(void *ctx, const struct stream_position *position, const struct done_rows *rows,
+                    int64_t epoch, bool *fenced, struct err *err)
+{
+    const int64_t *seqs = rows->seqs;
+    size_t seq_count = rows->seq_count;
+
     (void)ctx;
     *fenced = false;
     base.saves++;
-    assert_true(seq_count <= ROOM);
+    assert_true(seq_count + rows->id_count <= ROOM);
     for (size_t i = 1; i < seq_count; i++)
         assert_true(seqs[i - 1] < seqs[i]);
     if (base.failures > 0 && rng_next(&rng) % base.failures == 0)
@@ -58,6 +88,8 @@ static enum rc save(void *ctx, const struct stream_position *position, const int
     base.position = (int64_t)position->offset;
     for (size_t i = 0; i < seq_count; i++)
         base.saved[(seqs[i] - 8) ^ 5] = true;
+    for (size_t i = 0; i < rows->id_count; i++)
+        base.saved[number_of(&rows->ids[i])] = true;
     for (int64_t number = 1; number <= base.position; number++)
         assert_true(base.saved[number]);
     if (base.failures > 0 && rng_next(&rng) % base.failures == 0)
@@ -92,7 +124,7 @@ static void start_keeper(void)
         .move_rows = move_rows, .load_keys = load_keys, .keys_left = keys_left};
 
     stream_keeper_init(&keeper, &lane, &positions, &diverts, 9);
-    assert_int_equal(stream_keeper_save_seqs(&keeper, ROOM, NULL), RC_OK);
+    assert_int_equal(stream_keeper_save_rows(&keeper, ROOM, true, NULL), RC_OK);
 }
 
 static void set_lease(int64_t epoch)
@@ -131,14 +163,17 @@ static int teardown(void **state)
 static bool offer(int64_t from, int64_t to, int64_t epoch, bool at_once)
 {
     struct stream_position position = {.offset = (uint64_t)to};
+    struct published_id ids[ROOM];
     int64_t seqs[ROOM];
     size_t count = 0;
 
     if (!stream_keeper_has_room(&keeper, (size_t)(to - from)))
         return false;
-    for (int64_t number = from + 1; number <= to; number++)
-        seqs[count++] = seq_of(number);
-    stream_keeper_add(&keeper, seqs, count);
+    for (int64_t number = from + 1; number <= to; number++) {
+        ids[count] = id_of(number);
+        seqs[count++] = has_id(number) ? 0 : seq_of(number);
+    }
+    stream_keeper_add(&keeper, seqs, ids, count);
     assert_true(stream_keeper_offer(&keeper, &position, to, epoch, at_once));
     return true;
 }
@@ -149,6 +184,46 @@ static void run(int64_t ms)
 
     for (; now_ms < until_ms; now_ms++)
         stream_keeper_step(&keeper, now_ms);
+}
+
+static void note_wake(void *ctx, enum lane_step step)
+{
+    if (step == LANE_DELETER)
+        *(bool *)ctx = true;
+}
+
+/* As its thread does: a step only when the last one is over, or when it is woken. */
+static void run_asleep(int64_t ms, const bool *woken)
+{
+    int64_t until_ms = now_ms + ms;
+    int64_t due_ms = *woken ? now_ms : base.due_ms;
+
+    for (; now_ms < until_ms; now_ms++) {
+        if (now_ms >= due_ms)
+            due_ms = now_ms + stream_keeper_step(&keeper, now_ms);
+    }
+    base.due_ms = due_ms;
+}
+
+/* A position without rows may wait for long, and the one that replaces it may not. */
+static void a_row_behind_an_idle_position_is_saved_within_a_second(void **state)
+{
+    bool woken = false;
+
+    (void)state;
+    lane.wake = note_wake;
+    lane.wake_ctx = &woken;
+    assert_true(offer(0, 0, 1, true));
+    run_asleep(100, &woken);
+    woken = false;
+    assert_true(offer(0, 0, 1, false));
+    run_asleep(100, &woken);
+    assert_int_equal(base.saves, 1);
+    woken = false;
+    assert_true(offer(0, 3, 1, false));
+    run_asleep(KEEPER_SAVE_MS, &woken);
+    assert_int_equal(base.position, 3);
+    lane.wake = NULL;
 }
 
 static void offers_that_replace_each_other_lose_no_seq(void **state)
@@ -277,6 +352,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        TEST(a_row_behind_an_idle_position_is_saved_within_a_second),
         TEST(offers_that_replace_each_other_lose_no_seq),
         TEST(a_full_list_is_saved_at_once),
         TEST(a_list_is_tried_again_as_it_is),

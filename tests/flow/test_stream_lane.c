@@ -15,6 +15,7 @@
 
 #define SEEDS 300
 #define STOP_SEEDS 200
+#define REST_SEEDS 100
 #define DRAIN_MS 600000
 
 static struct stream_fixture fixture;
@@ -186,6 +187,41 @@ static void a_lane_is_as_old_as_its_oldest_row(void **state)
     assert_int_equal(age_of_lane(), 0);
 }
 
+/* The keeper wakes to save the position of each heartbeat. A stream that never waits gives batches
+ * all the time. */
+static bool lane_rests(void)
+{
+    const int64_t *due_ms = fixture.due_ms;
+
+    return binlog->found && due_ms[LANE_SENDER] == INT64_MAX &&
+           due_ms[LANE_DELETER] > fake->now_ms + LANE_WAIT_MS &&
+           (due_ms[LANE_READER] == INT64_MAX || !fixture.pump.ops.interrupt);
+}
+
+static void wait_until_lane_rests(void)
+{
+    for (int i = 0; i < 3 * KEEPER_SAVE_IDLE_MS && !lane_rests(); i++)
+        stream_fixture_run(&fixture, 1);
+    assert_true(lane_rests());
+}
+
+static void a_lane_that_has_slept_for_long_is_as_old_as_its_row(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 5);
+    assert_drains(7);
+    wait_until_lane_rests();
+    stream_fixture_run(&fixture, 30000);
+    assert_int_equal(age_of_lane(), 0);
+    fake->down_until_ms = INT64_MAX;
+    fake_binlog_append(binlog, 5);
+    stream_fixture_run(&fixture, 300);
+    assert_in_range(age_of_lane(), 1, 600);
+    fake->down_until_ms = 0;
+    assert_drains(7);
+}
+
 /* The stream is at its end between two of them, and the first one is done soon. */
 static void a_lane_whose_rows_come_one_after_the_other_is_not_old(void **state)
 {
@@ -316,18 +352,16 @@ static void a_process_that_was_fenced_saves_no_position(void **state)
  */
 static void rows_that_return_in_a_gap_of_the_lease_are_read_again(void **state)
 {
-    struct leased *lease = &fixture.lane.lease;
-
     (void)state;
     stream_fixture_run(&fixture, 200);
     fake_binlog_append(binlog, 20);
     fake->down_until_ms = fake->now_ms + 100;
     stream_fixture_run(&fixture, 50);
     assert_int_equal(fixture.reader.with_others, 20);
-    atomic_store(&lease->valid_until_ms, 0);
+    stream_fixture_begin_gap(&fixture);
     stream_reader_step(&fixture.reader, fake->now_ms);
     stream_keeper_step(&fixture.keeper, fake->now_ms);
-    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    stream_fixture_end_gap(&fixture);
     assert_int_equal(fixture.reader.with_others, 20);
     assert_drains(7);
 }
@@ -343,10 +377,10 @@ static void a_gap_of_the_lease_repeats_no_record(void **state)
     stream_fixture_run(&fixture, 500);
     assert_int_equal(fake->log_count, 20);
     assert_int_equal(fixture.reader.with_others, 0);
-    atomic_store(&lease->valid_until_ms, 0);
+    stream_fixture_begin_gap(&fixture);
     stream_fixture_run(&fixture, 300);
     assert_true(atomic_load(&lease->idle));
-    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    stream_fixture_end_gap(&fixture);
     assert_drains(7);
     assert_int_equal(fake->log_count, 20);
 }
@@ -355,7 +389,6 @@ static void a_gap_of_the_lease_repeats_no_record(void **state)
  * diverted any more. Its later row must not be read before them. */
 static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **state)
 {
-    struct leased *lease = &fixture.lane.lease;
     int64_t bad;
 
     (void)state;
@@ -377,9 +410,9 @@ static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **s
         stream_fixture_run(&fixture, 1);
     for (int i = 0; i < 8; i++)
         fake_relay_run_task(fake, 4);
-    atomic_store(&lease->valid_until_ms, 0);
+    stream_fixture_begin_gap(&fixture);
     stream_keeper_step(&fixture.keeper, fake->now_ms);
-    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    stream_fixture_end_gap(&fixture);
     fake_binlog_write(binlog, 4);
     fake_binlog_commit(binlog);
     fake->down_until_ms = 0;
@@ -391,14 +424,12 @@ static void rows_that_were_left_are_read_first_after_a_gap_of_the_lease(void **s
 /* The keeper saw that the lease was not held, the reader did not. */
 static void a_position_that_was_dropped_in_a_gap_of_the_lease_is_saved(void **state)
 {
-    struct leased *lease = &fixture.lane.lease;
-
     (void)state;
     while (fixture.keeper.offers == 0)
         stream_reader_step(&fixture.reader, ++fake->now_ms);
-    atomic_store(&lease->valid_until_ms, 0);
+    stream_fixture_begin_gap(&fixture);
     stream_keeper_step(&fixture.keeper, fake->now_ms);
-    atomic_store(&lease->valid_until_ms, INT64_MAX);
+    stream_fixture_end_gap(&fixture);
     assert_true(stream_keeper_is_settled(&fixture.keeper));
     assert_false(binlog->found);
     binlog->refuses = true;
@@ -449,6 +480,40 @@ static void a_lease_that_drains_ends_while_the_broker_fails(void **state)
     assert_drains(7);
 }
 
+/* The rows behind the statement are saved with the first position behind it, and no others. */
+static void a_table_that_is_emptied_makes_the_lane_forget_its_rows(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 20);
+    assert_drains(7);
+    assert_int_equal(binlog->forgets, 0);
+    fake_binlog_append(binlog, 3);
+    fake_binlog_empty(binlog);
+    fake_binlog_append(binlog, 4);
+    assert_drains(7);
+    assert_int_equal(binlog->forgets, 1);
+    assert_int_equal(atomic_load(&fixture.lane.emptied), 1);
+    assert_int_equal(fake->log_count, 27);
+    for (size_t i = 0; i < 27; i++)
+        assert_int_equal(binlog->recorded[binlog->rows[i]], i >= 23);
+}
+
+/* Without a row behind it the position is saved, too. */
+static void an_emptied_table_is_not_forgotten_again_after_a_restart(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 20);
+    fake_binlog_empty(binlog);
+    assert_drains(7);
+    assert_int_equal(binlog->forgets, 1);
+    stream_fixture_restart(&fixture);
+    fake_binlog_append(binlog, 5);
+    assert_drains(7);
+    assert_int_equal(binlog->forgets, 1);
+}
+
 /* Random runs */
 
 static unsigned choose_chance(unsigned chance)
@@ -461,6 +526,7 @@ static void choose_faults(void)
     binlog->rows_max = fake_relay_chance(fake, 500) ? 30 : 150;
     binlog->faults.undo = choose_chance(100);
     binlog->faults.cut = choose_chance(100);
+    binlog->faults.empty = choose_chance(4);
     binlog->faults.stream = choose_chance(3);
     binlog->faults.positions = choose_chance(100);
     binlog->faults.bad_row = choose_chance(30);
@@ -487,9 +553,9 @@ static void end_faults(void)
 
 static void lose_lease_for_a_moment(void)
 {
-    atomic_store(&fixture.lane.lease.valid_until_ms, 0);
+    stream_fixture_begin_gap(&fixture);
     stream_fixture_run(&fixture, (int64_t)fake_relay_below(fake, 30));
-    atomic_store(&fixture.lane.lease.valid_until_ms, INT64_MAX);
+    stream_fixture_end_gap(&fixture);
 }
 
 static void disturb(void)
@@ -522,6 +588,56 @@ static void disturb(void)
         break;
     default:
         break;
+    }
+}
+
+static void a_lane_that_has_lost_its_lease_closes_its_producer(void **state)
+{
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 5);
+    assert_drains(7);
+    wait_until_lane_rests();
+    assert_int_not_equal(fixture.sender.epoch, 0);
+    stream_fixture_lose_lease(&fixture);
+    stream_fixture_run(&fixture, 1000);
+    assert_true(atomic_load(&fixture.lane.lease.idle));
+    assert_int_equal(fixture.sender.epoch, 0);
+}
+
+/* The steps are called only when they are woken. */
+static void disturb_rest(void)
+{
+    wait_until_lane_rests();
+    switch (fake_relay_below(fake, 5)) {
+    case 0:
+        disturb();
+        break;
+    case 1:
+        stream_fixture_drain_lease(&fixture, 1000);
+        wait_until_idle();
+        stream_fixture_take_lease(&fixture);
+        break;
+    default:
+        break;
+    }
+    for (uint64_t i = fake_relay_below(fake, 3); i > 0; i--)
+        fake_binlog_append(binlog, 1 + fake_relay_below(fake, 30));
+}
+
+static void a_lane_that_rests_is_woken_by_whatever_happens(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= REST_SEEDS; seed++) {
+        begin(seed, 0);
+        fixture.late_steps = (unsigned)fake_relay_below(fake, 500);
+        fixture.switches = (unsigned)fake_relay_below(fake, 300);
+        fake->healed = true;
+        for (int i = 0; i < 5; i++) {
+            disturb_rest();
+            assert_drains(seed);
+        }
+        stream_fixture_done(&fixture);
     }
 }
 
@@ -618,6 +734,15 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lease_that_drains_ends_while_the_broker_fails, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_that_has_slept_for_long_is_as_old_as_its_row, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_lane_that_has_lost_its_lease_closes_its_producer, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_table_that_is_emptied_makes_the_lane_forget_its_rows,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_emptied_table_is_not_forgotten_again_after_a_restart,
+                                        set_up, tear_down),
+        cmocka_unit_test(a_lane_that_rests_is_woken_by_whatever_happens),
         cmocka_unit_test(every_row_is_published_in_order_whatever_happens),
         cmocka_unit_test(a_clean_stop_repeats_no_record),
     };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* tallybox-position-store: the position of a lane in its table, as a process of its own for tests.
  * The argument is a JSON object: host, port, user, password, database, lane, table, owner. Each
- * line of standard input is a JSON object whose "do" is load, save (with position, epoch and seqs)
- * or begin; each answer is a line with "rc", "error" and the results of the call. */
+ * line of standard input is a JSON object whose "do" is load, save (with position, epoch, seqs and
+ * ids) or begin; each answer is a line with "rc", "error" and the results of the call. */
 #include "common/config/settings.h"
 #include "outbox/relay/stream/position_store_mysql.h"
 #include "tests/support/options.h"
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define SEQS_MAX 200000
+#define IDS_MAX 30000
 
 static struct settings settings;
 static struct lane_settings lane;
@@ -57,6 +58,20 @@ static size_t read_seqs(int64_t seqs[SEQS_MAX], const json_t *ranges)
     return count;
 }
 
+/* ids is [text, ...], or missing. */
+static size_t read_ids(struct published_id ids[IDS_MAX], const json_t *texts)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < json_array_size(texts) && count < IDS_MAX; i++) {
+        const json_t *text = json_array_get(texts, i);
+
+        count += published_id_set(
+            &ids[count], (struct bytes){json_string_value(text), json_string_length(text)});
+    }
+    return count;
+}
+
 static json_t *run_request(const struct position_store *store, const json_t *request)
 {
     static struct stream_position position; /* its memory is used again */
@@ -67,12 +82,14 @@ static json_t *run_request(const struct position_store *store, const json_t *req
 
     if (strcmp(what, "save") == 0) {
         static int64_t seqs[SEQS_MAX];
+        static struct published_id ids[IDS_MAX];
+        struct done_rows rows = {.seqs = seqs, .ids = ids};
         struct stream_position saved = {0};
-        size_t count;
 
         read_position(&saved, json_object_get(request, "position"));
-        count = read_seqs(seqs, json_object_get(request, "seqs"));
-        rc = store->save(store->ctx, &saved, seqs, count, number_of(request, "epoch"), &flag, &err);
+        rows.seq_count = read_seqs(seqs, json_object_get(request, "seqs"));
+        rows.id_count = read_ids(ids, json_object_get(request, "ids"));
+        rc = store->save(store->ctx, &saved, &rows, number_of(request, "epoch"), &flag, &err);
         buf_done(&saved.before);
         return json_pack("{s:s, s:s, s:b}", "rc", rc_name(rc), "error", err.text, "fenced", flag);
     }
@@ -130,6 +147,7 @@ int main(int argc, char **argv)
     settings.relay.lease_ms = 15000;
     snprintf(lane.name, sizeof(lane.name), "%s", text_of(options, "lane"));
     snprintf(lane.table, sizeof(lane.table), "%s", text_of(options, "table"));
+    snprintf(lane.empty_payload, sizeof(lane.empty_payload), "%s", LANE_EMPTY_VALUE);
     rc = position_store_mysql_open(&store, &lane, text_of(options, "owner"), NULL, &settings, &err);
     if (rc == RC_OK) {
         const struct position_store ops = position_store_mysql_ops(&store);

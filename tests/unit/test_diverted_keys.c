@@ -105,6 +105,22 @@ static void rows_leave_the_lane_once_they_are_in_the_retry_queue(void **state)
     assert_false(diverted_keys_can_return(&diverted, &moved));
 }
 
+static void none_is_diverted_only_while_the_keys_are_known(void **state)
+{
+    (void)state;
+    assert_true(diverted_keys_are_none(&diverted, EPOCH));
+    assert_false(diverted_keys_are_none(&diverted, EPOCH + 1));
+    divert_row(7, 100);
+    divert_row(7, 101);
+    assert_false(diverted_keys_are_none(&diverted, EPOCH));
+    move_all();
+    assert_false(diverted_keys_are_none(&diverted, EPOCH));
+    diverted_keys_release_key(&diverted, key_of(7), 2);
+    assert_true(diverted_keys_are_none(&diverted, EPOCH));
+    diverted_keys_invalidate(&diverted);
+    assert_false(diverted_keys_are_none(&diverted, EPOCH));
+}
+
 /* The queue owns the copy only if it was queued. */
 static enum divert_result divert_copy(int64_t seq, size_t bytes)
 {
@@ -349,6 +365,7 @@ int main(void)
         TEST(with_the_lease_all_of_it_is_void),
         TEST(too_many_keys_cannot_be_loaded),
         TEST(keys_are_found_after_any_additions_and_removals),
+        TEST(none_is_diverted_only_while_the_keys_are_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,7 +196,8 @@ static enum rc fill_batch(struct stream_batches *batches, struct relay_batch *ba
             }
             *committed = batch->count;
             forget_transaction(batches);
-            full = *committed >= rows_enough;
+            batches->emptied = batches->change.emptied;
+            full = *committed >= rows_enough || batches->emptied;
             break;
         }
     }
@@ -262,6 +263,7 @@ enum rc stream_batches_fill(struct stream_batches *batches, struct relay_batch *
     enum rc rc;
 
     *more = true;
+    batches->emptied = false;
     relay_batch_reset(batch);
     take_held_rows(batches, batch);
     rc = fill_batch(batches, batch, rows_enough, &committed, more, err);

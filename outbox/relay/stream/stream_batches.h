@@ -39,6 +39,7 @@ struct stream_batches {
     struct relay_batch held;     /* rows of a transaction whose commit was not read yet */
     struct stream_change change; /* the last one */
     bool has_row;                /* it is a row that did not fit into the last batch */
+    bool emptied;                /* the last batch ended where the table was emptied */
     enum stream_state state;
     uint64_t skip;           /* rows of the present transaction that were done when it was opened */
     uint64_t last_number;    /* STREAM_PASSES: of the last row in a batch, within the transaction */
@@ -62,10 +63,11 @@ enum rc stream_batches_open(struct stream_batches *batches, const struct stream_
                             struct err *err);
 
 /* Empties the batch and fills it with committed rows, until it is full, or has rows_enough rows at
- * a commit, or the stream has nothing more at present, or 10,000 changes were read; *more tells
- * whether the stream may have more. The caller sets seq. If position is not NULL, writes there the
- * position right behind the last row of the batch. After RC_RETRY or RC_FATAL the batch is empty,
- * and only stream_batches_open() and stream_batches_done() may be called. */
+ * a commit, or the table was emptied, or the stream has nothing more at present, or 10,000 changes
+ * were read; *more tells whether the stream may have more. The caller sets seq. If position is not
+ * NULL, writes there the position right behind the last row of the batch. After RC_RETRY or
+ * RC_FATAL the batch is empty, and only stream_batches_open() and stream_batches_done() may be
+ * called. */
 enum rc stream_batches_fill(struct stream_batches *batches, struct relay_batch *batch,
                             size_t rows_enough, struct stream_position *position, bool *more,
                             struct err *err);

@@ -3,6 +3,7 @@
 
 #include "common/hash.h"
 #include "outbox/relay/deleter.h"
+#include "outbox/relay/exact/takeover.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -26,12 +27,19 @@ void stream_keeper_init(struct stream_keeper *keeper, struct lane *lane,
     diverter_init(&keeper->diverter, lane, diverter_ops, ~seed);
 }
 
-enum rc stream_keeper_save_seqs(struct stream_keeper *keeper, size_t rows_max, struct err *err)
+enum rc stream_keeper_save_rows(struct stream_keeper *keeper, size_t rows_max, bool with_ids,
+                                struct err *err)
 {
     keeper->seqs = calloc(rows_max, sizeof(*keeper->seqs));
     keeper->done = calloc(rows_max, sizeof(*keeper->done));
     if (!keeper->seqs || !keeper->done)
         return err_fail(err, RC_FATAL, 0, "no memory for the seqs of %zu rows", rows_max);
+    if (with_ids) {
+        keeper->ids = calloc(rows_max, sizeof(*keeper->ids));
+        keeper->done_ids = calloc(rows_max, sizeof(*keeper->done_ids));
+        if (!keeper->ids || !keeper->done_ids)
+            return err_fail(err, RC_FATAL, 0, "no memory for the ids of %zu rows", rows_max);
+    }
     keeper->done_max = rows_max;
     return RC_OK;
 }
@@ -44,6 +52,8 @@ void stream_keeper_done(struct stream_keeper *keeper)
     buf_done(&keeper->offered.before);
     free(keeper->seqs);
     free(keeper->done);
+    free(keeper->ids);
+    free(keeper->done_ids);
     pthread_mutex_destroy(&keeper->lock);
     condition_done(&keeper->log_kept);
     keeper->lane = NULL;
@@ -55,7 +65,14 @@ void stream_keeper_begin(struct stream_keeper *keeper)
     keeper->begins++;
     keeper->settled = keeper->offers;
     keeper->done_count = keeper->done_offered = 0;
+    keeper->done_id_count = keeper->done_ids_offered = 0;
+    keeper->done_emptied = false;
     pthread_mutex_unlock(&keeper->lock);
+}
+
+static size_t count_room(const struct stream_keeper *keeper)
+{
+    return keeper->done_max - keeper->done_count - keeper->done_id_count;
 }
 
 bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count)
@@ -64,7 +81,7 @@ bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count)
 
     assert(count <= keeper->done_max);
     pthread_mutex_lock(&keeper->lock);
-    has_room = keeper->done_max - keeper->done_count >= count;
+    has_room = count_room(keeper) >= count;
     /* The last offer is saved, also if it was dropped in a gap of the lease. */
     if (!has_room) {
         keeper->at_once = true;
@@ -77,14 +94,27 @@ bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count)
     return has_room;
 }
 
-void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs, size_t count)
+void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs,
+                       const struct published_id *ids, size_t count)
 {
     pthread_mutex_lock(&keeper->lock);
-    assert(keeper->done_max - keeper->done_count >= count);
+    assert(count_room(keeper) >= count);
+    assert(!ids || keeper->done_ids);
     for (size_t i = 0; i < count; i++) {
         if (seqs[i] > 0)
             keeper->done[keeper->done_count++] = seqs[i];
+        else if (ids && published_id_is_set(&ids[i]))
+            keeper->done_ids[keeper->done_id_count++] = ids[i];
     }
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void stream_keeper_note_emptied(struct stream_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->done_count = keeper->done_offered = 0;
+    keeper->done_id_count = keeper->done_ids_offered = 0;
+    keeper->done_emptied = true;
     pthread_mutex_unlock(&keeper->lock);
 }
 
@@ -92,19 +122,27 @@ bool stream_keeper_offer(struct stream_keeper *keeper, const struct stream_posit
                          int64_t row, int64_t epoch, bool at_once)
 {
     bool is_due = at_once;
+    bool was_settled;
     bool copied;
 
     pthread_mutex_lock(&keeper->lock);
+    /* The keeper may sleep until a position without rows is due, which this one replaces. */
+    is_due = is_due || (row > keeper->saved_row && keeper->offered_row <= keeper->saved_row);
     copied = stream_position_copy(&keeper->offered, position);
-    if (!copied)
+    if (!copied) {
         keeper->done_count = keeper->done_offered;
+        keeper->done_id_count = keeper->done_ids_offered;
+    }
     if (copied) {
         keeper->done_offered = keeper->done_count;
+        keeper->done_ids_offered = keeper->done_id_count;
         keeper->offered_row = row;
         keeper->offered_epoch = epoch;
         keeper->at_once = at_once;
+        /* The keeper may rest, and has to find out when this one is due. */
+        was_settled = keeper->settled == keeper->offers;
         keeper->offers++;
-        is_due = is_due || row - keeper->saved_row >= KEEPER_SAVE_ROWS;
+        is_due = is_due || was_settled || row - keeper->saved_row >= KEEPER_SAVE_ROWS;
     }
     pthread_mutex_unlock(&keeper->lock);
     if (is_due)
@@ -141,8 +179,13 @@ static void settle_saved(struct stream_keeper *keeper)
     if (keeper->settled < keeper->saved)
         keeper->settled = keeper->saved;
     pthread_mutex_unlock(&keeper->lock);
+    if (keeper->lane->takeover)
+        takeover_note_saved(keeper->lane->takeover, &keeper->position, keeper->position_row);
+    if (keeper->emptied)
+        atomic_fetch_add(&keeper->lane->emptied, 1);
     keeper->saving = 0;
-    keeper->seq_count = 0;
+    keeper->seq_count = keeper->id_count = 0;
+    keeper->emptied = false;
     lane_wake(keeper->lane, LANE_READER);
 }
 
@@ -175,15 +218,22 @@ static void return_acked_rows(struct lane *lane)
         lane_wake(lane, LANE_READER);
 }
 
-/* Takes the seqs that were added, and leaves an empty list for the next ones. */
-static void take_seqs(struct stream_keeper *keeper)
+/* Takes the rows that were added, and leaves empty lists for the next ones. */
+static void take_rows(struct stream_keeper *keeper)
 {
     int64_t *seqs = keeper->seqs;
+    struct published_id *ids = keeper->ids;
 
+    keeper->ids = keeper->done_ids;
+    keeper->id_count = keeper->done_id_count;
+    keeper->done_ids = ids;
+    keeper->done_id_count = keeper->done_ids_offered = 0;
     keeper->seqs = keeper->done;
     keeper->seq_count = keeper->done_count;
     keeper->done = seqs;
     keeper->done_count = keeper->done_offered = 0;
+    keeper->emptied = keeper->done_emptied;
+    keeper->done_emptied = false;
 }
 
 /* Takes the offered position if there is one to be saved. Returns whether one is being saved now;
@@ -193,7 +243,7 @@ static bool take_offer(struct stream_keeper *keeper, int64_t epoch_now, int64_t 
 {
     int64_t due_ms;
 
-    *wait_ms = LANE_WAIT_MS;
+    *wait_ms = lane_rest_ms(keeper->lane, now_ms);
     pthread_mutex_lock(&keeper->lock);
     due_ms = keeper->saved_ms +
              (keeper->offered_row > keeper->saved_row ? KEEPER_SAVE_MS : KEEPER_SAVE_IDLE_MS);
@@ -212,7 +262,9 @@ static bool take_offer(struct stream_keeper *keeper, int64_t epoch_now, int64_t 
             keeper->saving_begins = keeper->begins;
             keeper->position_row = keeper->offered_row;
             keeper->position_epoch = keeper->offered_epoch;
-            take_seqs(keeper);
+            take_rows(keeper);
+        } else {
+            *wait_ms = LANE_WAIT_MS; /* no memory */
         }
     }
     pthread_mutex_unlock(&keeper->lock);
@@ -236,6 +288,7 @@ static int64_t record_failure(struct stream_keeper *keeper, int64_t now_ms, cons
 static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
 {
     struct err err = {0};
+    struct done_rows rows;
     bool fenced = false;
     int64_t wait_ms;
     enum rc rc;
@@ -249,10 +302,12 @@ static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, in
         settle_lost(keeper);
         condition_ok(&keeper->lane->deleting, now_ms);
         keeper->wait_until_ms = 0;
-        return LANE_WAIT_MS;
+        return lane_rest_ms(keeper->lane, now_ms);
     }
-    rc = keeper->positions.save(keeper->positions.ctx, &keeper->position, keeper->seqs,
-                                keeper->seq_count, keeper->position_epoch, &fenced, &err);
+    rows = (struct done_rows){keeper->seqs, keeper->seq_count, keeper->ids, keeper->id_count,
+                              keeper->emptied};
+    rc = keeper->positions.save(keeper->positions.ctx, &keeper->position, &rows,
+                                keeper->position_epoch, &fenced, &err);
     if (rc != RC_OK)
         return record_failure(keeper, now_ms, &err);
     condition_ok(&keeper->lane->deleting, now_ms);
@@ -266,8 +321,8 @@ static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, in
 }
 
 /* Without an answer the check stays as it was: reading the log is what counts. A lane that another
- * process reads is checked there. */
-static void check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
+ * process reads is checked there. Returns in how many ms the next check is due. */
+static int64_t check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
 {
     struct position_store *positions = &keeper->positions;
     struct err risk = {0};
@@ -275,28 +330,34 @@ static void check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_t n
     if (epoch_now == 0 || keeper->saved_ms == 0) {
         condition_ok(&keeper->log_kept, now_ms);
         keeper->checked_ms = now_ms;
-        return;
+        return KEEPER_CHECK_MS;
     }
-    if (!positions->find_risk || now_ms - keeper->checked_ms < KEEPER_CHECK_MS)
-        return;
+    if (!positions->find_risk)
+        return KEEPER_CHECK_MS;
+    if (now_ms - keeper->checked_ms < KEEPER_CHECK_MS)
+        return keeper->checked_ms + KEEPER_CHECK_MS - now_ms;
     keeper->checked_ms = now_ms;
     if (positions->find_risk(positions->ctx, &keeper->position, &risk, NULL) != RC_OK)
-        return;
+        return KEEPER_CHECK_MS;
     if (risk.text[0])
         condition_fail(&keeper->log_kept, now_ms, &risk);
     else
         condition_ok(&keeper->log_kept, now_ms);
+    return KEEPER_CHECK_MS;
 }
 
 int64_t stream_keeper_step(void *arg, int64_t now_ms)
 {
     struct stream_keeper *keeper = arg;
     int64_t save_ms;
+    int64_t check_ms;
     int64_t move_ms;
 
     return_acked_rows(keeper->lane);
     save_ms = save_position(keeper, lane_epoch(keeper->lane, now_ms), now_ms);
-    check_log(keeper, lane_epoch_now(keeper->lane, now_ms), now_ms);
+    check_ms = check_log(keeper, lane_epoch_now(keeper->lane, now_ms), now_ms);
     move_ms = diverter_step(&keeper->diverter, lane_epoch_now(keeper->lane, now_ms), now_ms);
+    if (check_ms < save_ms)
+        save_ms = check_ms;
     return save_ms < move_ms ? save_ms : move_ms;
 }

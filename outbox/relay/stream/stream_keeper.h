@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The keeper of a stream lane, its third step instead of deleter.h: saves the position up to which
- * all rows are done together with the seqs of these rows, and runs the diverter. It deletes
+ * all rows are done together with the seqs or ids of these rows, and runs the diverter. It deletes
  * nothing: acknowledged rows go straight back to the reader, and stream_cleaner.h deletes them
  * later.
  *
- * Invariant R13: when a position is saved, the seqs of all rows before it were saved with it or
- * earlier (test_stream_keeper, test_stream_lane). The deleter's thread. */
+ * Invariant R13: when a position is saved, the seqs or ids of all rows before it were saved with it
+ * or earlier (test_stream_keeper, test_stream_lane). The deleter's thread. */
 #ifndef OUTBOX_RELAY_STREAM_STREAM_KEEPER_H
 #define OUTBOX_RELAY_STREAM_STREAM_KEEPER_H
 
@@ -51,6 +51,9 @@ struct stream_keeper {
     int64_t position_epoch;
     int64_t *seqs; /* sorted */
     size_t seq_count;
+    struct published_id *ids;
+    size_t id_count;
+    bool emptied;
 
     pthread_mutex_t lock; /* guards the fields below */
     uint64_t begins;      /* number of calls of stream_keeper_begin() */
@@ -64,8 +67,12 @@ struct stream_keeper {
     int64_t saved_row;
     int64_t *done; /* seqs of rows that are done, for the next position that is saved */
     size_t done_count;
-    size_t done_offered; /* those of them that belong to the last offer */
-    size_t done_max;     /* 0: seqs are not saved */
+    size_t done_offered;           /* those of them that belong to the last offer */
+    struct published_id *done_ids; /* of rows without a seq; NULL: ids are not saved */
+    size_t done_id_count;
+    size_t done_ids_offered;
+    size_t done_max;   /* of both together; 0: nothing is saved */
+    bool done_emptied; /* the rows that were saved before are to be forgotten */
 };
 
 /* As deleter_init(). RC_FATAL is not returned: it owns no memory at first. */
@@ -73,8 +80,10 @@ void stream_keeper_init(struct stream_keeper *keeper, struct lane *lane,
                         const struct position_store *positions,
                         const struct diverter_ops *diverter_ops, uint64_t seed);
 
-/* Makes it save the seqs of up to rows_max rows with a position. RC_FATAL: no memory. */
-enum rc stream_keeper_save_seqs(struct stream_keeper *keeper, size_t rows_max, struct err *err);
+/* Makes it save the seqs of up to rows_max rows with a position, and with_ids the ids of rows
+ * without a seq. RC_FATAL: no memory. */
+enum rc stream_keeper_save_rows(struct stream_keeper *keeper, size_t rows_max, bool with_ids,
+                                struct err *err);
 
 /* Accepts a zeroed keeper. */
 void stream_keeper_done(struct stream_keeper *keeper);
@@ -82,17 +91,23 @@ void stream_keeper_done(struct stream_keeper *keeper);
 /* For the reader: it begins at a saved position, and forgets all rows. So does the keeper. */
 void stream_keeper_begin(struct stream_keeper *keeper);
 
-/* For the reader, while it holds the lease of its last offer: whether so many seqs can be added. If
+/* For the reader, while it holds the lease of its last offer: whether so many rows can be added. If
  * not, the keeper saves at once. */
 bool stream_keeper_has_room(struct stream_keeper *keeper, size_t count);
 
-/* For the reader: the rows with these seqs are done; those that are not above 0 are ignored. There
- * is room. The next position that is saved has them, of whichever offer. */
-void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs, size_t count);
+/* For the reader: the rows with these seqs are done, or those with these ids where a seq is not
+ * above 0; ids may be NULL, and rows without both are ignored. There is room. The next position
+ * that is saved has them, of whichever offer. */
+void stream_keeper_add(struct stream_keeper *keeper, const int64_t *seqs,
+                       const struct published_id *ids, size_t count);
+
+/* For the reader: the table was emptied, and the rows added so far were in it. They and all that
+ * were saved are forgotten when the next position is saved: later rows may have their seqs. */
+void stream_keeper_note_emptied(struct stream_keeper *keeper);
 
 /* For the reader: all rows before this position are done, and `row` is the last of them. The
  * position is copied, and replaces one that was not saved yet. Returns false when memory is
- * exhausted; the seqs that were added since the last offer are dropped. */
+ * exhausted; the rows that were added since the last offer are dropped. */
 bool stream_keeper_offer(struct stream_keeper *keeper, const struct stream_position *position,
                          int64_t row, int64_t epoch, bool at_once);
 

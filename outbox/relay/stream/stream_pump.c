@@ -73,7 +73,7 @@ void stream_pump_close(struct stream_pump *pump)
     pump->wake(pump->wake_ctx, false);
 }
 
-bool stream_pump_failed(struct stream_pump *pump, enum rc *rc, struct err *err)
+bool stream_pump_failed(struct stream_pump *pump, enum rc *rc, bool *purged, struct err *err)
 {
     bool failed;
 
@@ -81,6 +81,7 @@ bool stream_pump_failed(struct stream_pump *pump, enum rc *rc, struct err *err)
     failed = pump->failed_term != 0 && pump->failed_term == pump->term;
     if (failed) {
         *rc = pump->failed_rc;
+        *purged = pump->failed_purged;
         *err = pump->err;
     }
     pump->failed_term = 0;
@@ -135,6 +136,7 @@ static bool take_order(struct stream_pump *pump, bool *wanted, bool *stopping)
         *wanted = pump->wanted = false;
         pump->failed_term = pump->term;
         pump->failed_rc = err_fail(&pump->err, RC_FATAL, 0, "no memory for a position");
+        pump->failed_purged = false;
     }
     pthread_mutex_unlock(&pump->lock);
     return is_new;
@@ -160,6 +162,7 @@ static void close_stream(struct stream_pump *pump)
 /* The failure of an earlier order is dropped. */
 static int64_t report_failure(struct stream_pump *pump, enum rc rc, const struct err *err)
 {
+    bool purged = rc == RC_FATAL && pump->ops.purged && pump->ops.purged(pump->ops.ctx);
     bool is_new;
 
     close_stream(pump);
@@ -169,6 +172,7 @@ static int64_t report_failure(struct stream_pump *pump, enum rc rc, const struct
         pump->wanted = false;
         pump->failed_term = pump->term;
         pump->failed_rc = rc;
+        pump->failed_purged = purged;
         pump->err = *err;
     }
     pthread_mutex_unlock(&pump->lock);
@@ -182,9 +186,22 @@ static void give_batch(struct stream_pump *pump, int64_t now_ms)
 {
     pump->batch->term = pump->own_term;
     pump->given_ms = now_ms;
+    pump->given_at_end = pump->batch->at_end;
     ring_give(&pump->filled, pump->batch);
     pump->batch = NULL;
     pump->wake(pump->wake_ctx, true);
+}
+
+static bool is_at_end(const struct stream_pump *pump)
+{
+    return !pump->ops.is_at_end || pump->ops.is_at_end(pump->ops.ctx);
+}
+
+/* Whether the end of the log came after the last batch, of a stream that may have nothing before
+ * its end. */
+static bool ends_late(const struct stream_pump *pump)
+{
+    return pump->ops.is_at_end && pump->batch->at_end && !pump->given_at_end;
 }
 
 static int64_t fill_batch(struct stream_pump *pump, int64_t now_ms)
@@ -201,8 +218,10 @@ static int64_t fill_batch(struct stream_pump *pump, int64_t now_ms)
                              &pump->batch->after, &more, &err);
     if (rc != RC_OK)
         return report_failure(pump, rc, &err);
-    pump->batch->at_end = !more;
-    if (pump->batch->rows->count > 0 || now_ms - pump->given_ms >= EMPTY_BATCH_MS)
+    pump->batch->at_end = !more && is_at_end(pump);
+    pump->batch->emptied = pump->batches.emptied;
+    if (pump->batch->rows->count > 0 || pump->batch->emptied ||
+        now_ms - pump->given_ms >= EMPTY_BATCH_MS || ends_late(pump))
         give_batch(pump, now_ms);
     return 0;
 }

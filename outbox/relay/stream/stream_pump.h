@@ -24,7 +24,8 @@ struct pump_batch {
     struct relay_batch *rows; /* may be empty: then only the position has moved */
     struct stream_position after;
     uint64_t term;
-    bool at_end; /* the stream had nothing more when the batch was filled */
+    bool at_end;  /* the stream had nothing more when the batch was filled */
+    bool emptied; /* behind its rows the table was emptied; see stream_ops.h */
 };
 
 struct stream_pump {
@@ -43,6 +44,7 @@ struct stream_pump {
     struct stream_position from;
     uint64_t failed_term; /* of the last failure; 0: none */
     enum rc failed_rc;
+    bool failed_purged; /* the server has purged the log at the position */
     struct err err;
 
     /* The pump's thread. */
@@ -50,7 +52,8 @@ struct stream_pump {
     bool reads;        /* the stream is open */
     struct pump_batch *batch;
     struct stream_position start;
-    int64_t given_ms; /* when a batch was given to the reader last */
+    int64_t given_ms;  /* when a batch was given to the reader last */
+    bool given_at_end; /* its at_end */
 };
 
 /* Borrows ops. rows_max and bytes: those of the batches. RC_FATAL: no memory, and nothing is owned.
@@ -69,8 +72,9 @@ enum rc stream_pump_read(struct stream_pump *pump, const struct stream_position 
 /* For the reader: orders to close the stream. */
 void stream_pump_close(struct stream_pump *pump);
 
-/* For the reader: takes the failure of the present order. The pump then waits for the next one. */
-bool stream_pump_failed(struct stream_pump *pump, enum rc *rc, struct err *err);
+/* For the reader: takes the failure of the present order, and whether it is that the server has
+ * purged the log at the position. The pump then waits for the next order. */
+bool stream_pump_failed(struct stream_pump *pump, enum rc *rc, bool *purged, struct err *err);
 
 /* Returns the next filled batch of the present order, or NULL. It stays in the ring until
  * stream_pump_take(). For the reader. */

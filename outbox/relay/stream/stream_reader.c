@@ -2,8 +2,13 @@
 #include "outbox/relay/stream/stream_reader.h"
 
 #include "common/hash.h"
+#include "common/log.h"
+#include "outbox/relay/exact/takeover.h"
+#include "outbox/relay/fallback/lost_log.h"
+#include "outbox/relay/stream/seq_ranges.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +19,13 @@
 
 /* A position is noted after this time, and so often that the window holds half of the marks. */
 #define MARK_MS 100
+
+/* Wait after the fallback has refused: it has read the whole table to find that out. */
+#define REFUSED_WAIT_MS 30000
+
+/* The seqs of so many windows of rows may be lost when a process is killed: those in the window,
+ * those that wait in the keeper, and those that it saves. */
+#define UNSAVED_WINDOWS 3
 
 /* How long after a row was left the stream is read again for it. The diverter moves some hundred
  * rows meanwhile. */
@@ -68,19 +80,24 @@ static void take_returned(struct stream_reader *reader, int64_t now_ms)
         lane_wake(lane, LANE_SENDER);
 }
 
+/* Whether the lane waits at the end of the stream and all rows are done. */
+static bool is_current(const struct stream_reader *reader)
+{
+    return reader->at_end && reader->progress.low > reader->progress.read;
+}
+
 /* The lane is current while it waits at the end of the stream and all rows are done. While rows
  * come one after the other, it was current when the stream was at its end last before the lowest
  * row that is not done. */
 static void update_metrics(struct stream_reader *reader, int64_t now_ms)
 {
     struct relay_metrics *metrics = reader->lane->metrics;
-    bool is_done = reader->progress.low > reader->progress.read;
 
     if (reader->end_ms > 0 && reader->progress.low > reader->end_row) {
         reader->current_ms = reader->end_ms;
         reader->end_ms = 0;
     }
-    if (reader->at_end && is_done)
+    if (is_current(reader))
         reader->current_ms = now_ms;
     metric_set(&metrics->in_window, (int64_t)reader->with_others);
     metric_set(&metrics->rows, reader->progress.read + 1 - reader->progress.low);
@@ -137,6 +154,37 @@ static void stop_reading(struct stream_reader *reader, int64_t now_ms)
     reader->end_ms = 0;
 }
 
+/* The lane holds no row, and begins with what the next database knows. */
+static void accept_database(struct stream_reader *reader)
+{
+    if (reader->positions.accept)
+        reader->positions.accept(reader->positions.ctx);
+}
+
+/* The cleaner of this lease deletes rows of this kind. */
+static enum rc read_kind(struct stream_reader *reader, struct err *err)
+{
+    struct position_store *positions = &reader->positions;
+
+    return reader->seqs ? positions->kind(positions->ctx, &reader->kind, err) : RC_OK;
+}
+
+static void begin_keeper(struct stream_reader *reader)
+{
+    stream_keeper_begin(reader->keeper);
+    reader->added = reader->progress.read;
+    reader->emptied_row = -1;
+    reader->tell_emptied = false;
+    reader->has_read = false;
+}
+
+static void leave_log(struct stream_reader *reader, int64_t epoch)
+{
+    reader->place = READER_LEAVES_LOG;
+    reader->place_epoch = epoch;
+    reader->hurried = false;
+}
+
 /* Reads the position of the lane, or where the log ends now if it has none. That one is saved
  * before a row is sent: a lane that is killed must not begin further behind. */
 static enum rc load_position(struct stream_reader *reader, int64_t epoch, struct err *err)
@@ -146,15 +194,180 @@ static enum rc load_position(struct stream_reader *reader, int64_t epoch, struct
     bool found = false;
     enum rc rc;
 
-    stream_keeper_begin(reader->keeper);
-    reader->added = reader->progress.read;
+    begin_keeper(reader);
+    accept_database(reader);
     rc = positions->load(positions->ctx, start, &found, err);
+    if (rc == RC_OK)
+        rc = read_kind(reader, err);
+    if (rc == RC_OK && found && start->from_table) {
+        leave_log(reader, epoch);
+        return RC_OK;
+    }
     if (rc == RC_OK && !found)
         rc = positions->begin(positions->ctx, start, err);
     if (rc == RC_OK &&
         !stream_keeper_offer(reader->keeper, start, reader->progress.read, epoch, true))
         rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
     return rc;
+}
+
+/* The seqs of rows that are done, and that relay_published may not have. More than fit were
+ * recorded only by a process with a larger window. */
+static enum rc add_record_seqs(struct stream_reader *reader, struct err *err)
+{
+    const struct buf *seqs = &reader->record.seqs;
+    struct seq_ranges from = {.data = seqs->data, .len = seqs->len};
+    struct seq_range range;
+    size_t count = 1;
+    size_t left = reader->keeper->done_max;
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && count > 0 && left > 0) {
+        rc = seq_ranges_read(&from, &range, 1, left, &count, err);
+        for (int64_t seq = range.from; rc == RC_OK && count > 0 && seq <= range.to; seq++) {
+            stream_keeper_add(reader->keeper, &seq, NULL, 1);
+            left--;
+        }
+    }
+    return rc;
+}
+
+/* The sender has written the first position. */
+static enum rc use_record(struct stream_reader *reader, int64_t epoch, struct err *err)
+{
+    struct stream_position *start = row_progress_begin(&reader->progress);
+    enum rc rc = RC_OK;
+
+    begin_keeper(reader);
+    if (reader->record.emptied)
+        stream_keeper_note_emptied(reader->keeper);
+    if (!stream_position_copy(start, &reader->record.position))
+        return err_fail(err, RC_FATAL, 0, "no memory for a position");
+    if (reader->seqs && reader->kind == PUBLISHED_BY_SEQ)
+        rc = add_record_seqs(reader, err);
+    if (rc == RC_OK &&
+        !stream_keeper_offer(reader->keeper, start, reader->progress.read, epoch, true))
+        rc = err_fail(err, RC_FATAL, 0, "no memory for a position");
+    row_progress_skip(&reader->progress, reader->record.rows);
+    return rc;
+}
+
+/* Why the rows of the table cannot be published from it, or NULL. */
+static const char *find_obstacle(const struct stream_reader *reader, bool has_position)
+{
+    return lost_log_obstacle(reader->lane->own, !reader->seqs || reader->kind == PUBLISHED_BY_SEQ,
+                             has_position);
+}
+
+/* A server that has lost transactions gives their GTIDs and places to others, so it may have all of
+ * them later, and yet the lane must not go on there. */
+static enum rc check_log(struct stream_reader *reader, struct err *err)
+{
+    const struct position_store *positions = &reader->positions;
+    const char *lane = reader->lane->name;
+    char ways[LOST_LOG_TEXT_SIZE];
+    enum rc rc = RC_OK;
+
+    if (!reader->log_went_back && positions->check_log)
+        rc = positions->check_log(positions->ctx, &reader->record.position, err);
+    if (rc == RC_REJECT)
+        reader->log_went_back = true;
+    if (!reader->log_went_back)
+        return rc;
+    lost_log_put_ways(ways, lane, find_obstacle(reader, true));
+    return err_fail(err, RC_FATAL, 0,
+                    "the server lacks transactions before the position of lane %s in Kafka: they "
+                    "are lost, or it lags behind. If it lags, start the relay again later. Else "
+                    "stop its relays, and %s",
+                    lane, ways);
+}
+
+/* The window has to hold the rows behind the position that are done. */
+static enum rc check_record(struct stream_reader *reader, struct err *err)
+{
+    const struct position_record *record = &reader->record;
+
+    if (record->rows > reader->progress.rows_max)
+        return err_fail(err, RC_FATAL, 0,
+                        "the position of lane %s in Kafka has %" PRIu64 " published rows behind "
+                        "it: set relay.window_rows_max to that number or more, as it was when they "
+                        "were published",
+                        reader->lane->name, record->rows);
+    return check_log(reader, err);
+}
+
+/* Decides where the lane begins, when the sender has read what is in Kafka. */
+static enum rc choose_record(struct stream_reader *reader, bool found_record, int64_t epoch,
+                             struct err *err)
+{
+    struct takeover *takeover = reader->lane->takeover;
+    struct position_store *positions = &reader->positions;
+    struct stream_position saved = {0};
+    struct takeover_facts facts = {.lane = reader->lane->name,
+                                   .epoch = epoch,
+                                   .maker = takeover->maker,
+                                   .found = found_record,
+                                   .saved = &saved};
+    enum takeover_choice choice = TAKEOVER_BEGIN;
+    enum rc rc = positions->load(positions->ctx, &saved, &facts.saved_found, err);
+
+    if (rc == RC_OK)
+        rc = read_kind(reader, err);
+    facts.obstacle = find_obstacle(reader, facts.saved_found);
+    if (rc == RC_OK)
+        rc = takeover_choose(&reader->record, &facts, &choice, err);
+    buf_done(&saved.before);
+    if (rc == RC_OK && choice == TAKEOVER_USE_RECORD)
+        rc = check_record(reader, err);
+    if (rc == RC_OK && choice == TAKEOVER_BEGIN)
+        rc = positions->begin(positions->ctx, &reader->record.position, err);
+    if (rc == RC_OK)
+        rc = takeover_ask_write(takeover, &reader->record, reader->progress.high, err);
+    return rc;
+}
+
+/* One step of a lane that publishes exactly once. The sender logs what fails in Kafka. */
+static int64_t take_over(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
+{
+    struct lane *lane = reader->lane;
+    struct err err = {0};
+    bool found = false;
+    enum rc answer = RC_OK;
+    enum rc rc = RC_OK;
+
+    /* Until the record of this lease is written, no position is offered to the keeper under it. */
+    if (reader->takeover == READER_ASKS || reader->takeover_epoch != epoch) {
+        reader->begun_epoch = 0;
+        reader->takeover_epoch = epoch;
+        reader->takeover = READER_READS;
+        /* Other connections of the lane are made while the sender reads. */
+        accept_database(reader);
+        atomic_store(&lane->takeover->reload, false);
+        takeover_ask_read(lane->takeover);
+        lane_wake(lane, LANE_SENDER);
+        return LANE_WAIT_MS;
+    }
+    if (!takeover_take_answer(lane->takeover, &reader->record, &found, &answer, &err))
+        return LANE_WAIT_MS;
+    if (answer != RC_OK) {
+        reader->takeover = READER_ASKS;
+        reader->retry_ms = now_ms + LANE_WAIT_MS;
+        return LANE_WAIT_MS;
+    }
+    if (reader->takeover == READER_READS) {
+        rc = choose_record(reader, found, epoch, &err);
+        reader->takeover = READER_WRITES;
+        lane_wake(lane, LANE_SENDER);
+    } else {
+        rc = use_record(reader, epoch, &err);
+        reader->begun_epoch = epoch;
+        reader->takeover = READER_HAS_POSITION;
+    }
+    if (rc == RC_OK)
+        return 0;
+    reader->begun_epoch = 0;
+    reader->takeover = READER_ASKS;
+    return record_failure(reader, now_ms, rc, &err);
 }
 
 /* Whether the position is saved at which the lane begins. If the keeper dropped it, because the
@@ -180,10 +393,17 @@ static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_
 
     if (now_ms < reader->retry_ms)
         return LANE_WAIT_MS;
+    if (lane->takeover &&
+        (reader->takeover != READER_HAS_POSITION || reader->takeover_epoch != epoch))
+        return take_over(reader, epoch, now_ms);
     if (reader->begun_epoch != epoch) {
         rc = load_position(reader, epoch, &err);
         if (rc != RC_OK)
             return record_failure(reader, now_ms, rc, &err);
+        if (reader->place != READER_IN_LOG) {
+            reader->current_ms = now_ms;
+            return 0;
+        }
         reader->begun_epoch = epoch;
     }
     if (!first_is_saved(reader, epoch, now_ms))
@@ -201,25 +421,37 @@ static int64_t begin_reading(struct stream_reader *reader, int64_t epoch, int64_
     return 0;
 }
 
-/* Adds the seqs of the rows up to this one to the keeper. */
-static void add_seqs(struct stream_reader *reader, int64_t row)
+/* The rows before the table was emptied need not be added: they are in it no more. What an earlier
+ * statement has removed is forgotten with what the last one has. */
+static void tell_emptied(struct stream_reader *reader)
+{
+    stream_keeper_note_emptied(reader->keeper);
+    if (reader->added < reader->emptied_row)
+        reader->added = reader->emptied_row;
+}
+
+/* Adds the rows up to this one to the keeper. */
+static void add_rows(struct stream_reader *reader, int64_t row)
 {
     const int64_t rows_max = (int64_t)reader->progress.rows_max;
+    bool by_id = reader->ids && reader->kind == PUBLISHED_BY_ID;
 
     for (int64_t from = reader->added + 1; from <= row;) {
         int64_t at = from & (rows_max - 1);
         int64_t count = row + 1 - from < rows_max - at ? row + 1 - from : rows_max - at;
 
-        stream_keeper_add(reader->keeper, reader->seqs + at, (size_t)count);
+        stream_keeper_add(reader->keeper, reader->seqs + at, by_id ? reader->ids + at : NULL,
+                          (size_t)count);
         from += count;
     }
 }
 
-/* Returns false when the keeper has no room for the seqs of rows that are done. */
+/* Returns false when the keeper has no room for the rows that are done. */
 static bool offer_position(struct stream_reader *reader, int64_t now_ms)
 {
     const struct row_progress *progress = &reader->progress;
     const struct stream_position *reached;
+    bool tells;
     int64_t row;
 
     /* Without this lease nothing can be saved. */
@@ -232,12 +464,91 @@ static bool offer_position(struct stream_reader *reader, int64_t now_ms)
     if (!reached)
         return true;
     row = progress->marks[0].row;
+    /* Such a position is behind the statement, see pass_batch(). */
+    tells = reader->tell_emptied && row >= reader->emptied_row;
+    if (tells)
+        tell_emptied(reader);
     if (reader->seqs)
-        add_seqs(reader, row);
+        add_rows(reader, row);
     /* Without memory a later position is offered. */
-    if (stream_keeper_offer(reader->keeper, reached, row, reader->begun_epoch, false))
-        reader->added = row;
+    if (!stream_keeper_offer(reader->keeper, reached, row, reader->begun_epoch, false))
+        return true;
+    reader->added = row;
+    if (tells)
+        reader->tell_emptied = false;
     return true;
+}
+
+/* Returns false while the fallback still works under an earlier lease. */
+static bool return_to_log(struct stream_reader *reader)
+{
+    if (reader->place == READER_IN_TABLE && !reader->fallback.cancel(reader->fallback.ctx))
+        return false;
+    reader->place = READER_IN_LOG;
+    return true;
+}
+
+/* Whether the keeper has saved all that is done. Nothing was offered of a lane that has left the
+ * log under an earlier lease. */
+static bool all_is_saved(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
+{
+    const struct progress_mark *first = &reader->progress.marks[0];
+
+    if (reader->begun_epoch != epoch)
+        return true;
+    if (!offer_position(reader, now_ms))
+        return false;
+    if (stream_keeper_is_saved(reader->keeper))
+        return true;
+    if (!reader->hurried || stream_keeper_is_settled(reader->keeper))
+        reader->hurried =
+            stream_keeper_offer(reader->keeper, &first->position, first->row, epoch, true);
+    return false;
+}
+
+/* The bound of the rows that are published and not saved as published. */
+static int64_t count_unsaved(const struct stream_reader *reader, int64_t epoch)
+{
+    const struct row_progress *progress = &reader->progress;
+
+    if (reader->begun_epoch == epoch && reader->has_read && reader->added >= progress->high)
+        return 0;
+    return (int64_t)progress->rows_max * UNSAVED_WINDOWS;
+}
+
+/* One step while the lane leaves the log, and goes on from its table. The position in the database
+ * is the fallback's then: nothing is offered until the lane begins again. */
+static int64_t go_on_from_table(struct stream_reader *reader, int64_t epoch, int64_t now_ms)
+{
+    struct lane *lane = reader->lane;
+    struct err err = {0};
+    enum rc rc = RC_OK;
+
+    if (reader->place == READER_LEAVES_LOG) {
+        if (reader->with_others > 0 || reader->with_sender > 0) {
+            lane_wake(lane, LANE_SENDER);
+            lane_wake(lane, LANE_DELETER);
+            return LANE_WAIT_MS;
+        }
+        if (!all_is_saved(reader, epoch, now_ms))
+            return LANE_WAIT_MS;
+        reader->fallback.begin(reader->fallback.ctx, epoch, count_unsaved(reader, epoch));
+        reader->place = READER_IN_TABLE;
+        reader->epoch = reader->begun_epoch = 0;
+        return LANE_WAIT_MS;
+    }
+    if (!reader->fallback.ended(reader->fallback.ctx, &rc, &err))
+        return LANE_WAIT_MS;
+    reader->place = READER_IN_LOG;
+    if (rc == RC_OK) {
+        condition_ok(&lane->reading, now_ms);
+        lane_begin_again(lane);
+        return 0;
+    }
+    record_failure(reader, now_ms, rc, &err);
+    if (rc == RC_FATAL)
+        reader->retry_ms = now_ms + REFUSED_WAIT_MS;
+    return LANE_WAIT_MS;
 }
 
 /* Ends reading under the old lease. Once every row and batch has returned and the last position is
@@ -251,13 +562,17 @@ static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t
         stop_reading(reader, now_ms);
         reader->epoch = 0;
         reader->retry_ms = 0;
+        reader->takeover = READER_ASKS;
     }
+    if (!return_to_log(reader))
+        return LANE_WAIT_MS;
     if (reader->with_others > 0 || reader->with_sender > 0) {
         lane_wake(lane, LANE_SENDER);
         lane_wake(lane, LANE_DELETER);
         return LANE_WAIT_MS;
     }
     if (epoch == 0) {
+        reader->retry_ms = 0;
         if (!offer_position(reader, now_ms))
             return LANE_WAIT_MS;
         if (!stream_keeper_is_settled(reader->keeper)) {
@@ -268,7 +583,7 @@ static int64_t change_lease(struct stream_reader *reader, int64_t epoch, int64_t
         metric_set(&lane->metrics->oldest_age, 0);
         condition_ok(&lane->reading, now_ms);
         atomic_store(&lane->lease.idle, true);
-        return LANE_WAIT_MS;
+        return lane_rest_ms(lane, now_ms);
     }
     atomic_store(&lane->lease.idle, false);
     return begin_reading(reader, epoch, now_ms);
@@ -328,6 +643,23 @@ static enum rc rewind_stream(struct stream_reader *reader, struct err *err)
     return read_from(reader, row, err);
 }
 
+/* Notes what the keeper saves of a row, for it may be done long after the batch is used again. */
+static void note_row(struct stream_reader *reader, int64_t number, const struct relay_row *row)
+{
+    const struct lane *lane = reader->lane;
+    size_t at = (size_t)number & (reader->progress.rows_max - 1);
+
+    reader->seqs[at] = reader->kind == PUBLISHED_BY_SEQ ? row->table_seq : 0;
+    if (!reader->ids || reader->kind != PUBLISHED_BY_ID)
+        return;
+    if (published_id_set(&reader->ids[at], row->id) || reader->told)
+        return;
+    log_event(LOG_WARN, "rows_not_removed",
+              "lane=%s table=%s text=\"an id is empty or longer than %d bytes\"", lane->name,
+              lane->own->table, PUBLISHED_ID_BYTES_MAX);
+    reader->told = true;
+}
+
 /* Numbers the rows of a batch and keeps those that are to be passed on. */
 static void number_rows(struct stream_reader *reader, struct relay_batch *batch)
 {
@@ -339,8 +671,7 @@ static void number_rows(struct stream_reader *reader, struct relay_batch *batch)
 
         is_wanted = row_progress_take(&reader->progress, &number);
         if (reader->seqs)
-            reader->seqs[(size_t)number & (reader->progress.rows_max - 1)] =
-                batch->rows[i].table_seq;
+            note_row(reader, number, &batch->rows[i]);
         if (!is_wanted)
             continue;
         batch->rows[kept] = batch->rows[i];
@@ -352,14 +683,41 @@ static void number_rows(struct stream_reader *reader, struct relay_batch *batch)
     reader->with_others += kept;
 }
 
+/* The first time that the statement is read under this lease. */
+static void note_emptied(struct stream_reader *reader)
+{
+    const struct lane *lane = reader->lane;
+
+    if (reader->progress.read <= reader->emptied_row)
+        return;
+    reader->emptied_row = reader->progress.read;
+    reader->tell_emptied = true;
+    log_event(
+        LOG_INFO, "table_emptied",
+        "lane=%s table=%s text=\"by TRUNCATE or DROP TABLE: the seqs and ids of its published "
+        "rows are forgotten, and rows before it in the log are published\"",
+        lane->name, lane->own->table);
+}
+
 static void pass_batch(struct stream_reader *reader, struct pump_batch *batch, int64_t now_ms)
 {
     struct relay_batch *rows = batch->rows;
 
+    reader->has_read = true;
     number_rows(reader, rows);
-    swap_positions(&reader->passed, &batch->after);
-    reader->has_passed = true;
-    mark_position(reader, false, now_ms);
+    if (batch->emptied)
+        note_emptied(reader);
+    rows->emptied_row = reader->emptied_row;
+    if (reader->lane->takeover && rows->count > 0) {
+        reader->has_passed = stream_position_copy(&reader->passed, &batch->after);
+    } else {
+        swap_positions(&reader->passed, &batch->after);
+        reader->has_passed = true;
+    }
+    rows->after = reader->lane->takeover ? &batch->after : NULL;
+    rows->after_row = reader->progress.read;
+    /* Invariant: the mark of emptied_row is behind the statement. */
+    mark_position(reader, batch->emptied, now_ms);
     reader->at_end = batch->at_end;
     if (batch->at_end && reader->end_ms == 0) {
         reader->end_ms = now_ms;
@@ -377,8 +735,8 @@ static void pass_batch(struct stream_reader *reader, struct pump_batch *batch, i
     lane_wake(reader->lane, LANE_SENDER);
 }
 
-/* How many rows may be read now. The seqs of rows that the keeper does not have yet need places,
- * too. */
+/* How many rows may be read now. The seqs and ids of rows that the keeper does not have yet need
+ * places, too. */
 static size_t reading_room(const struct stream_reader *reader)
 {
     const struct row_progress *progress = &reader->progress;
@@ -388,15 +746,29 @@ static size_t reading_room(const struct stream_reader *reader)
     return progress->rows_max - (size_t)(progress->read - reader->added);
 }
 
+/* Whether only a batch, a request of another step or the lease gives the reader work. The step
+ * before has offered the last position. */
+static bool may_rest(const struct stream_reader *reader)
+{
+    return is_current(reader) && !reader->has_passed && !reader->has_left &&
+           reader->with_others == 0 && reader->with_sender == 0;
+}
+
 static int64_t pass_batches(struct stream_reader *reader, int64_t now_ms)
 {
-    struct pump_batch *batch;
+    struct pump_batch *batch = stream_pump_peek(reader->pump);
 
+    if (!batch && may_rest(reader))
+        return lane_rest_ms(reader->lane, now_ms);
+    /* Until this batch came. The reader may have slept for long. */
+    if (is_current(reader))
+        reader->current_ms = now_ms;
     while ((batch = stream_pump_peek(reader->pump)) && reading_room(reader) >= batch->rows->count) {
         condition_ok(&reader->lane->reading, now_ms);
         backoff_reset(&reader->backoff);
         pass_batch(reader, stream_pump_take(reader->pump), now_ms);
     }
+    reader->at_end &= !batch; /* one that waits for room is not published */
     return LANE_WAIT_MS;
 }
 
@@ -405,8 +777,10 @@ void stream_reader_done(struct stream_reader *reader)
     if (!reader->lane)
         return;
     free(reader->seqs);
+    free(reader->ids);
     row_progress_done(&reader->progress);
     buf_done(&reader->passed.before);
+    position_record_done(&reader->record);
     for (size_t i = 0; i < LANE_BATCHES; i++)
         buf_done(&reader->batches[i].after.before);
     reader->lane = NULL;
@@ -417,6 +791,7 @@ enum rc stream_reader_init(struct stream_reader *reader, struct lane *lane,
                            const struct position_store *positions, uint64_t seed, struct err *err)
 {
     size_t window = (size_t)lane->settings->relay.window_rows_max;
+    bool with_ids = lane->own->keep_ids_max > 0;
 
     memset(reader, 0, sizeof(*reader));
     reader->lane = lane;
@@ -442,19 +817,37 @@ enum rc stream_reader_init(struct stream_reader *reader, struct lane *lane,
     if (lane->own->keep_ms < 0)
         return RC_OK;
     reader->seqs = calloc(reader->progress.rows_max, sizeof(*reader->seqs));
-    if (reader->seqs && stream_keeper_save_seqs(keeper, reader->progress.rows_max, err) == RC_OK)
+    if (with_ids)
+        reader->ids = calloc(reader->progress.rows_max, sizeof(*reader->ids));
+    /* A record in Kafka may have the seqs of as many rows (exact/commits.h). */
+    if (reader->seqs && (reader->ids || !with_ids) &&
+        stream_keeper_save_rows(keeper, (lane->takeover ? 2 : 1) * reader->progress.rows_max,
+                                with_ids, err) == RC_OK)
         return RC_OK;
     stream_reader_done(reader);
-    return err_fail(err, RC_FATAL, 0, "no memory for the seqs of %zu rows", window);
+    return err_fail(err, RC_FATAL, 0, "no memory for the seqs and ids of %zu rows", window);
+}
+
+void stream_reader_use_fallback(struct stream_reader *reader, const struct fallback_ops *fallback)
+{
+    reader->fallback = *fallback;
 }
 
 static int64_t step_reading(struct stream_reader *reader, int64_t now_ms)
 {
     struct err err = {0};
+    bool purged = false;
     enum rc rc = RC_OK;
 
-    if (stream_pump_failed(reader->pump, &rc, &err)) {
+    if (stream_pump_failed(reader->pump, &rc, &purged, &err)) {
         reader->reads = reader->at_end = false;
+        if (purged && reader->fallback.begin) {
+            stop_reading(reader, now_ms);
+            leave_log(reader, reader->epoch);
+            return 0;
+        }
+        /* The log may be gone when it is opened again. */
+        mark_position(reader, true, now_ms);
         return record_failure(reader, now_ms, rc, &err);
     }
     if (now_ms < reader->retry_ms)
@@ -482,8 +875,21 @@ int64_t stream_reader_step(void *arg, int64_t now_ms)
     int64_t wait_ms = LANE_WAIT_MS;
 
     take_returned(reader, now_ms);
+    /* Whether a commit, or a move, was done is not known: nothing is read before Kafka tells.
+     * Behind the rows that were returned then, which are not to be sent in the same term again. */
+    if (lane->takeover && atomic_exchange(&lane->takeover->reload, false)) {
+        if (reader->epoch != 0)
+            stop_reading(reader, now_ms);
+        reader->epoch = 0;
+        reader->takeover = READER_ASKS;
+    }
     mark_position(reader, false, now_ms);
     offer_position(reader, now_ms);
+    if (reader->place != READER_IN_LOG && epoch == reader->place_epoch) {
+        wait_ms = holding ? wait_ms : go_on_from_table(reader, epoch, now_ms);
+        update_metrics(reader, now_ms);
+        return wait_ms;
+    }
     if (epoch == 0 || epoch != reader->epoch)
         return change_lease(reader, holding ? 0 : epoch, now_ms);
     if (!holding)
