@@ -301,6 +301,10 @@ const struct setting settings_table[] = {
      "in this time it can be published again; -1: for ever. From a table whose primary key is not "
      "a column seq the relay removes rows only with keep_ids_max. Ignored with source = table, "
      "where published rows are deleted at once."},
+    {LANE(from_table, SETTING_CHOICE), "yes", 0, 0, "yes|no",
+     "Whether a lane with source = binlog goes on from its table by itself when the server has "
+     "purged the log at its position. `no`: it stops and names the commands among which an "
+     "operator chooses, as for a restored copy of the database."},
     {LANE(keep_ids_max, SETTING_NUMBER), "0", 0, 1000000000, NULL,
      "Most ids of published rows that are kept in relay_published_id, to delete the rows of a "
      "table without a column seq, as Debezium's, by their ids; of a UUID 17 bytes are kept. When "

@@ -57,6 +57,7 @@ struct lane_settings {
     char exactly_once[SETTING_NAME_SIZE];     /* no | yes, with source = binlog */
     char transactional_id[SETTING_TEXT_SIZE]; /* "": made of the database and the table */
     int64_t keep_ms;                    /* of published rows, with source = binlog; -1: for ever */
+    char from_table[SETTING_NAME_SIZE]; /* yes | no, with source = binlog */
     int64_t keep_ids_max;               /* of published rows without a seq; 0: those stay */
     char topics[SETTING_LIST_SIZE];     /* "vote=vote-events,order=orders" */
     char columns[SETTING_LIST_SIZE];    /* "id=event_id,aggregateid=root_id" */

@@ -178,6 +178,15 @@ static const struct event events[] = {
      "`keep_ids_max`, an id is too long, and its row stays.",
      "set `lane.NAME.keep_ids_max`, or remove rows in the writer's transaction or later, as with "
      "Debezium"},
+    {"lane_left_log", "warn",
+     "The server has purged the binary log at the position of the lane, which now publishes the "
+     "`rows` of its table that are not saved as published. At most `repeats_max` of them were "
+     "published before; none if it is 0.",
+     "keep the log for longer than a relay may be stopped: binlog_expire_logs_seconds"},
+    {"lane_back_in_log", "info",
+     "These rows are published, and the lane reads on in the log, where it ended when the last of "
+     "them was in the table.",
+     ""},
     {"diversions_abandoned", "warn", "The lease ended before these rows were diverted.", ""},
     {"row_below_cursor", "warn", "A row appeared below the position of the reader.", ""},
     {"gaps_merged", "warn", "More than `relay.gaps_max` gaps are open; reading gets slower.",

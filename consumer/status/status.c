@@ -209,14 +209,23 @@ static void check_position(struct problems *problems, const struct status_lane *
     if (position->fault.rc == RC_OK && !position->found && lane->rows > 0)
         add_problem(problems,
                     "lane %s: it has no position in the binary log, and table %s has rows, which "
-                    "may not be published: publish them with source = table, or `tallybox lanes "
-                    "begin %s` if they are published",
-                    lane->name, lane->table, lane->name);
+                    "may not be published: `tallybox relay source %s binlog` publishes them, or "
+                    "`tallybox lanes begin %s` if they are published",
+                    lane->name, lane->table, lane->name, lane->name);
     if (position->is_purged)
         add_problem(problems,
                     "lane %s: the server has deleted file %s of the binary log, to which its "
                     "position belongs",
                     lane->name, position->file);
+    when_age(age, position->saved_ms);
+    if (position->from_table) {
+        add_problem(problems,
+                    "lane %s: the server had purged its binary log, so it goes on from table %s, "
+                    "since %s, %s%s",
+                    lane->name, lane->table, age,
+                    lane->owner[0] ? "held by " : "and no relay holds the lane", lane->owner);
+        return;
+    }
     when_age(age, position->behind_ms);
     if (position->behind_ms > problems->status->stale_ms)
         add_problem(problems, "lane %s: its position in the binary log is %s behind, %s%s%s",

@@ -66,6 +66,7 @@ struct status_position {
     int64_t kept_bytes;
     bool is_oldest_file; /* the server will delete this file next */
     bool is_purged;      /* the server has deleted this file */
+    bool from_table;     /* the lane goes on from its table, and has no place in the log */
 };
 
 struct status_lane {

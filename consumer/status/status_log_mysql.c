@@ -24,6 +24,7 @@ enum column {
     COLUMN_BEHIND,
     COLUMN_SAME_SERVER,
     COLUMN_AT_END,
+    COLUMN_FROM_TABLE,
 };
 
 /* An age in ms that a clock which was set back cannot make negative. */
@@ -54,6 +55,7 @@ static enum rc position_on_row(void *ctx, const struct db_row *row, struct err *
     }
     position->saved_ms = age_or_unknown(row, COLUMN_SAVED);
     position->behind_ms = age_or_unknown(row, COLUMN_BEHIND);
+    position->from_table = db_column_i64(row, COLUMN_FROM_TABLE) != 0;
     if (db_column_i64(row, COLUMN_AT_END) != 0)
         position->behind_ms = 0;
     return RC_OK;
@@ -80,7 +82,7 @@ static enum rc read_position(struct status_lane *lane, struct db *db, struct err
                                     "@@GLOBAL.gtid_binlog_pos"
                                   : "@@GLOBAL.server_uuid, by_gtid AND " ONE_LINE(
                                         "gtids") " = " ONE_LINE("@@GLOBAL.gtid_executed"));
-    buf_text_put(&sql, " FROM relay_position WHERE lane = ");
+    buf_text_put(&sql, ", server = 'from-table' FROM relay_position WHERE lane = ");
     db_put_text(db, &sql, lane->table, strlen(lane->table));
     rc = db_query_buf(db, &sql, position_on_row, &lane->position, err);
     buf_done(&sql);

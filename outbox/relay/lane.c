@@ -56,6 +56,9 @@ static const struct kind kinds[] = {
     {AT(unpublished), "tallybox_relay_unpublished_rows", METRIC_GAUGE,
      "With source = binlog: rows older than keep_ms that are not known to be published, because "
      "they did not come through the binary log; counted up to 1001, each minute."},
+    {AT(from_table), "tallybox_relay_from_table_total", METRIC_COUNTER,
+     "Times a lane with source = binlog began to go on from its table, because the server had "
+     "purged the binary log at its position."},
     {AT(stream_shared), "tallybox_relay_stream_shared", METRIC_GAUGE,
      "With source = binlog: 1 while the lane reads the binary log through the connection that the "
      "lanes of this process share."},

@@ -65,6 +65,7 @@ struct relay_metrics {
     struct metric in_window;
     struct metric diverted_keys;
     struct metric unpublished;
+    struct metric from_table;
     struct metric stream_shared;
     struct metric lease_held;
     struct metric lease_epoch;

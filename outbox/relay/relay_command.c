@@ -539,6 +539,7 @@ static void add_stream_health(struct lane_runtime *runtime, struct health *healt
     add_condition_health(health, name, "log", &streams->keeper.log_kept, health_warn);
     add_condition_health(health, name, "unpublished rows", &streams->cleaner.unpublished,
                          health_warn);
+    add_condition_health(health, name, "from table", &streams->fallback.going, health_warn);
     add_condition_health(health, name, "kept ids", &streams->cleaner.kept_ids, health_warn);
     add_condition_health(health, name, "partitions", &streams->cleaner.dropping, health_warn);
 }

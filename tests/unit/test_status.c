@@ -819,7 +819,11 @@ static void a_position_that_does_not_move_is_a_problem(void **state)
     position->behind_ms = 0;
     position->is_purged = true;
     judge_problem(status, "lane fast: the server has deleted file binlog.000042", true);
-    position->is_purged = position->found = false;
+    position->is_purged = false;
+    position->from_table = true;
+    judge_problem(
+        status, "lane fast: the server had purged its binary log, so it goes on from table", true);
+    position->from_table = position->found = false;
     judge_problem(status, "`tallybox lanes begin fast` if they are published", true);
     status->lanes[1].rows = 0;
     judge_problem(status, "lane fast", false);

@@ -74,6 +74,33 @@ static enum rc open_cleaner(struct stream_lane *streams, const char *instance, s
     return RC_OK;
 }
 
+static void wake_fallback(void *ctx)
+{
+    struct stream_lane *streams = ctx;
+
+    loop_wake(&streams->falling_back);
+}
+
+static enum rc open_fallback(struct stream_lane *streams, const char *instance, struct stop *stop,
+                             struct err *err)
+{
+    struct fallback_ops ops;
+    enum rc rc;
+
+    if (!table_fallback_is_wanted(streams->lane->own))
+        return RC_OK;
+    position_store_mysql_let_go_on(&streams->positions);
+    rc = table_fallback_open(&streams->fallback, streams->lane, instance, wake_fallback, streams,
+                             err);
+    if (rc == RC_OK)
+        rc = loop_init(&streams->falling_back, "relay-fallback", table_fallback_step,
+                       &streams->fallback, stop, err);
+    ops = table_fallback_ops(&streams->fallback);
+    if (rc == RC_OK)
+        stream_reader_use_fallback(&streams->reader, &ops);
+    return rc;
+}
+
 enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const char *instance,
                          struct origin_mysql *origin, const struct stream_ids *ids,
                          const struct diverter_ops *diverts, struct stop *stop, struct err *err)
@@ -85,6 +112,7 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
     streams->lane = lane;
     stream_columns_choose(&streams->columns, lane->own);
     streams->pumping.wakeup.fd = streams->cleaning.wakeup.fd = -1;
+    streams->falling_back.wakeup.fd = -1;
     rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);
     if (rc == RC_OK)
         rc = loop_init(&streams->cleaning, "relay-clean", stream_cleaner_step, &streams->cleaner,
@@ -102,8 +130,9 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
         return rc;
     positions = position_store_mysql_ops(&streams->positions);
     stream_keeper_init(&streams->keeper, lane, &positions, diverts, os_random_u64());
-    return stream_reader_init(&streams->reader, lane, &streams->pump, &streams->keeper, &positions,
-                              os_random_u64(), err);
+    rc = stream_reader_init(&streams->reader, lane, &streams->pump, &streams->keeper, &positions,
+                            os_random_u64(), err);
+    return rc == RC_OK ? open_fallback(streams, instance, stop, err) : rc;
 }
 
 void stream_lane_close(struct stream_lane *streams)
@@ -117,6 +146,8 @@ void stream_lane_close(struct stream_lane *streams)
     position_store_mysql_close(&streams->positions);
     stream_cleaner_done(&streams->cleaner);
     stream_cleaner_mysql_close(&streams->kept);
+    table_fallback_close(&streams->fallback);
+    loop_done(&streams->falling_back);
     loop_done(&streams->cleaning);
     loop_done(&streams->pumping);
     streams->lane = NULL;
@@ -126,13 +157,17 @@ enum rc stream_lane_start(struct stream_lane *streams, struct err *err)
 {
     enum rc rc = loop_start(&streams->pumping, err);
 
-    return rc == RC_OK ? loop_start(&streams->cleaning, err) : rc;
+    if (rc == RC_OK)
+        rc = loop_start(&streams->cleaning, err);
+    return rc == RC_OK && streams->fallback.lane ? loop_start(&streams->falling_back, err) : rc;
 }
 
 void stream_lane_stop(struct stream_lane *streams)
 {
-    if (streams->lane)
-        stream_pump_stop(&streams->pump);
+    if (!streams->lane)
+        return;
+    table_fallback_stop(&streams->fallback);
+    stream_pump_stop(&streams->pump);
 }
 
 void stream_lane_join(struct stream_lane *streams)
@@ -141,4 +176,5 @@ void stream_lane_join(struct stream_lane *streams)
         return;
     loop_join(&streams->pumping);
     loop_join(&streams->cleaning);
+    loop_join(&streams->falling_back);
 }

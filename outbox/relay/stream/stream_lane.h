@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* What a lane with `source = binlog` has instead of the reader and the deleter of a table: its
- * stream, the pump and the cleaner with a thread each, and the engines for the steps LANE_READER
- * and LANE_DELETER. The main thread. */
+ * stream, the pump, the cleaner and the fallback with a thread each, and the engines for the steps
+ * LANE_READER and LANE_DELETER. The main thread. */
 #ifndef OUTBOX_RELAY_STREAM_STREAM_LANE_H
 #define OUTBOX_RELAY_STREAM_STREAM_LANE_H
 
 #include "common/config/settings.h"
 #include "common/err.h"
 #include "common/loop.h"
+#include "outbox/relay/fallback/table_fallback.h"
 #include "outbox/relay/lane.h"
 #include "outbox/relay/relay_ops.h"
 #include "outbox/relay/stream/position_store_mysql.h"
@@ -32,6 +33,8 @@ struct stream_lane {
     struct stream_cleaner cleaner;
     struct loop pumping;
     struct loop cleaning;
+    struct table_fallback fallback; /* of a lane that may go on from its table */
+    struct loop falling_back;
 };
 
 /* How the server knows the readers of its log. */
@@ -51,10 +54,10 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
 /* Accepts a zeroed one. */
 void stream_lane_close(struct stream_lane *streams);
 
-/* Starts the threads of the pump and the cleaner. */
+/* Starts its threads. */
 enum rc stream_lane_start(struct stream_lane *streams, struct err *err);
 
-/* Makes the pump's thread end, also while it waits for the server. */
+/* Makes the threads of the pump and the fallback end, also while they wait for a server. */
 void stream_lane_stop(struct stream_lane *streams);
 
 /* Waits for the end of the threads, after stream_lane_stop() and a requested stop. */
