@@ -19,6 +19,7 @@
 #include "outbox/client/own_handlers.h"
 #include "outbox/lanes_command.h"
 #include "outbox/presence_role.h"
+#include "outbox/relay/cli/relay_action_command.h"
 #include "outbox/relay/relay_command.h"
 #include "outbox/relay/row_record.h"
 #include "outbox/retry/cli/retry_action_command.h"
@@ -116,7 +117,14 @@ static int serve_command(int argc, char **argv)
 
 static int relay_command(int argc, char **argv)
 {
-    return run_role(&relay_role, schema_outbox_gate, argc, argv);
+    const struct role *const role = &relay_role;
+    const struct role_process process = {
+        role->name,    role->about,        &role, 1, schema_outbox_gate, &handlers,
+        relay_actions, relay_action_count, NULL};
+
+    if (relay_action_asked(argc, argv))
+        return relay_action_command(argc, argv);
+    return role_main(&process, argc, argv);
 }
 
 static int retry_command(int argc, char **argv)
@@ -188,7 +196,7 @@ static int version_command(int argc, char **argv)
 static const struct command commands[] = {
     {"run", "serve, relay, retry, consume, rollup and housekeep in one process", run_command, NULL},
     {"serve", "the HTTP API for votes and tasks", serve_command, NULL},
-    {"relay", "publishes the outbox to Kafka", relay_command, NULL},
+    {"relay", "publishes the outbox to Kafka, and events again", relay_command, "replay"},
     {"retry", "runs the tasks of the retry queue, shows and changes them", retry_command, "list"},
     {"consume", "applies the events of Kafka to the vote log", consume_with_gate, NULL},
     {"rollup", "copies changed totals to remark.votes", rollup_with_gate, NULL},

@@ -158,10 +158,13 @@ bool when_read(const char *text, int64_t now_ms, int64_t *ms)
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         struct tm parts = {0};
         const char *rest = strptime(text, forms[i], &parts);
+        int64_t fraction_ms = 0;
+        size_t len = rest && strchr(forms[i], 'S') ? strcspn(rest, "Z") : 0;
 
-        if (!rest || (*rest != '\0' && strcmp(rest, "Z") != 0))
+        if (!rest || len == 1 || !read_fraction(rest, len, &fraction_ms) ||
+            (rest[len] != '\0' && strcmp(rest + len, "Z") != 0))
             continue;
-        *ms = (int64_t)timegm(&parts) * 1000;
+        *ms = (int64_t)timegm(&parts) * 1000 + fraction_ms;
         return *ms >= 0;
     }
     return false;

@@ -19,7 +19,7 @@ int64_t utc_parse_ms(const char *text, size_t len);
 size_t utc_format(int64_t ms, char text[UTC_TEXT_SIZE]);
 
 /* "30s", "15m", "2h" and "7d" are so long before now_ms; "2026-11-21", "2026-11-21 17:05" and
- * "2026-11-21T17:05:59Z" are UTC. */
+ * "2026-11-21T17:05:59Z" are UTC; seconds may have a fraction, as utc_format() writes it. */
 bool when_read(const char *text, int64_t now_ms, int64_t *ms);
 
 /* "2026-11-21 17:05:59.123 UTC". */

@@ -649,7 +649,9 @@ static void register_metrics(void)
 const struct role relay_role = {
     .name = "relay",
     .about = "Publishes the rows of outbox tables to Kafka, in the order of each key, and deletes "
-             "them once the broker has acknowledged them. Several relays share the lanes.",
+             "them once the broker has acknowledged them. Several relays share the lanes. With an "
+             "ACTION it is an operator's command for a lane; `tallybox relay ACTION --help` "
+             "explains it.",
     .register_metrics = register_metrics,
     .open = relay_open,
     .start = relay_start,

@@ -81,6 +81,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.complete("migrate", "base"), ["baseline"])
         self.assertEqual(self.complete("migrate", "up", "--wi"), ["--with"])
         self.assertEqual(self.complete("dead", "repl"), ["replay"])
+        self.assertEqual(self.complete("relay", "repl"), ["replay"])
+        self.assertEqual(self.complete("relay", "replay", "--dry"), ["--dry-run"])
 
     def test_bash_completes_the_second_word_of_an_action_and_a_role(self):
         self.assertEqual(self.complete("retry", "scene", "s"), ["show", "set"])
@@ -111,6 +113,7 @@ class CommandLine(unittest.TestCase):
     def test_pages_list_actions_with_their_arguments(self):
         for command, line in (("retry", "  unpark [KEY]            continues a blocked or parked key"),
                               ("dead", "  show ID                 one record with headers and payload"),
+                              ("relay", "  replay LANE             publishes events again that the lane keeps"),
                               ("migrate", "  status                  shows the schema version and "
                                           "every migration")):
             with self.subTest(command=command):
@@ -127,6 +130,22 @@ class CommandLine(unittest.TestCase):
             done = tallybox("retry", "list", "--config", ini.name)
         self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
         self.assertIn("127.0.0.1:2", done.stderr)
+
+    def test_wrong_words_of_a_replay_are_refused(self):
+        for words, text in ((["outbox"], "--from TIME is missing"), ([], "the name of one lane"),
+                            (["outbox", "--from", "-2h", "--to", "0s"], "--from -2h: expected a time"),
+                            (["outbox", "--from", "2h", "--to", "0s", "--after", "9"], "expected ENTRY/SEQ")):
+            with self.subTest(words=words):
+                done = tallybox("relay", "replay", *words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(text, done.stderr)
+
+    def test_an_unknown_action_of_relay_is_refused(self):
+        for words in (["nonsense"], ["--config", "/dev/null", "nonsense", "--help"]):
+            with self.subTest(words=words):
+                done = tallybox("relay", *words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn('tallybox relay: there is no action "nonsense"', done.stderr)
 
     def test_doctor_and_status_name_the_settings_file_of_a_failed_connection(self):
         sets = ("--set", "mysql.host=127.0.0.1", "--set", "mysql.port=1",

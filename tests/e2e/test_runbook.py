@@ -88,7 +88,10 @@ class Words(unittest.TestCase):
         if done.returncode == suite.USAGE and len(actions) > 1:
             # It is only named, without its arguments.
             done = self.run_words([*actions[:2], "--help"])
-            if not re.search(rf"(?m)^  {' '.join(actions[1:])} [A-Z\[-]", done.stdout):
+            named = " ".join(actions[1:])
+            # In the list of actions, in the usage of the command, or on a page of its own.
+            if not re.search(rf"(?m)^(  {named} [A-Z\[-]|Usage: tallybox {actions[0]} (.* )?{named} )",
+                             done.stdout):
                 return done.stdout
         known = done.returncode in (suite.DONE, suite.FAILED, suite.UNAVAILABLE)
         return "" if known else done.stdout + done.stderr

@@ -24,6 +24,10 @@ static void times_of_every_form_are_read(void **state)
     assert_int_equal(ms, 86400000);
     assert_true(when_read("2026-11-21T17:05:59Z", NOW_MS, &ms));
     assert_int_equal(ms, INT64_C(1795280759000));
+    assert_true(when_read("2026-11-21T17:05:59.089Z", NOW_MS, &ms));
+    assert_int_equal(ms, INT64_C(1795280759089));
+    assert_true(when_read("2026-11-21 17:05:59.5", NOW_MS, &ms));
+    assert_int_equal(ms, INT64_C(1795280759500));
     assert_true(when_read("2026-11-21 17:05", NOW_MS, &ms));
     assert_int_equal(ms, INT64_C(1795280700000));
 }
@@ -41,6 +45,10 @@ static void a_text_that_is_no_time_is_refused(void **state)
                                         "h",
                                         "2026-13-01",
                                         "1960-01-01",
+                                        "2026-11-21T17:05:59.Z",
+                                        "2026-11-21T17:05:59.1x",
+                                        "2026-11-21T17:05.1Z",
+                                        "2026-11-21.5",
                                         "2026-11-21T17:05:59+01:00"};
     int64_t ms;
 
