@@ -2,7 +2,9 @@
 #include "outbox/relay/cli/relay_action_command.h"
 
 #include "common/nearest.h"
+#include "outbox/relay/cli/relay_missing_command.h"
 #include "outbox/relay/cli/relay_replay_command.h"
+#include "outbox/relay/cli/relay_source_command.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +15,16 @@ typedef int action_runner(int argc, char **argv);
 
 const struct option_action relay_actions[] = {
     {"replay", "LANE", "publishes events again that the lane keeps"},
+    {"publish-missing", "LANE", "publishes rows that never came through the binary log"},
+    {"source", "LANE table|binlog", "changes from where a lane is read"},
     {NULL, NULL, NULL},
 };
 const size_t relay_action_count = sizeof(relay_actions) / sizeof(relay_actions[0]) - 1;
 
 static action_runner *const runners[] = {
     relay_replay_command,
+    relay_missing_command,
+    relay_source_command,
     NULL,
 };
 _Static_assert(sizeof(runners) / sizeof(runners[0]) ==
