@@ -16,6 +16,7 @@
 #include "consumer/rollup/rollup_command.h"
 #include "consumer/status/status_command.h"
 #include "consumer/verify/verify_command.h"
+#include "outbox/adopt/adopt_command.h"
 #include "outbox/client/own_handlers.h"
 #include "outbox/lanes_command.h"
 #include "outbox/presence_role.h"
@@ -206,6 +207,8 @@ static const struct command commands[] = {
      "weights"},
     {"lanes", "shows and changes the number of outbox tables, and where a lane begins",
      lanes_command, NULL},
+    {"adopt", "lets a lane take the place of a Debezium connector, or gives it back", adopt_command,
+     NULL},
     {"migrate", "creates and checks the tables", migrate_command, NULL},
     {"verify", "checks in the databases that no vote was lost or counted twice", verify_command,
      NULL},

@@ -4,8 +4,6 @@
 
 # shellcheck source=scripts/test.sh
 . "$ROOT/scripts/test.sh"
-# shellcheck source=scripts/part_debezium.sh
-. "$ROOT/scripts/part_debezium.sh"
 
 bench_help() {
     cat <<'END'

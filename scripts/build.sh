@@ -87,7 +87,7 @@ fetch_help() {
 ./dev fetch
 
 Installs the packages of build, tests, bench and lint and fills the cache (librdkafka, MySQL,
-Kafka, the scripts of Galera, schemathesis, Prometheus, kubectl, a validator of SPDX, what the pages of docs/
+Kafka, Debezium, the scripts of Galera, schemathesis, Prometheus, kubectl, a validator of SPDX, what the pages of docs/
 use, and as root the container of the package tests), so that everything later works without the network.
 END
 }
@@ -99,6 +99,7 @@ fetch_main() {
     rdkafka_use
     mysql_root >/dev/null || fail "no MySQL: see above"
     kafka_home >/dev/null || fail "no Kafka: see above"
+    debezium_home >/dev/null || fail "no Debezium: see above"
     galera_scripts >/dev/null || fail "no Galera: see above"
     schemathesis_packages >/dev/null || fail "no schemathesis: see above"
     prometheus_programs >/dev/null || fail "no Prometheus: see above"

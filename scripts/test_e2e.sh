@@ -131,6 +131,16 @@ e2e_kubernetes() {
     E2E_WITHOUT+=' kubernetes'
 }
 
+# What a lane takes the place of.
+e2e_debezium() {
+    if TALLYBOX_DEBEZIUM=$(debezium_home); then
+        export TALLYBOX_DEBEZIUM
+        return
+    fi
+    test_missing "$E2E_TIER of taking over from Debezium: its jars cannot be fetched (see above)"
+    E2E_WITHOUT+=' debezium'
+}
+
 # The programs of the bench, which is tried, too, among the long classes.
 e2e_bench() {
     packages_need bench
@@ -154,6 +164,7 @@ e2e_all() {
         e2e_languages
         e2e_prometheus
         e2e_kubernetes
+        e2e_debezium
     fi
     if [[ -n $TEST_PROGRAM ]]; then
         programs=("mariadb=$TEST_PROGRAM")

@@ -62,6 +62,7 @@ static bool add_headers(struct curl_slist **list, const struct http_get *get)
 
     snprintf(host, sizeof(host), "Host: %s", get->host);
     return (!*get->host || add_header(list, host)) &&
+           (!get->patch || add_header(list, "Content-Type: application/json")) &&
            (!*get->bearer || add_header(list, get->bearer));
 }
 
@@ -105,6 +106,10 @@ enum rc http_get(const struct http_get *get, int *status, struct buf *body, stru
     if (easy && add_headers(&headers, get)) {
         set_limits(easy, get);
         curl_easy_setopt(easy, CURLOPT_URL, get->url);
+        if (get->patch) {
+            curl_easy_setopt(easy, CURLOPT_POSTFIELDS, get->patch);
+            curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "PATCH");
+        }
         curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
         curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
         curl_easy_setopt(easy, CURLOPT_WRITEDATA, body);

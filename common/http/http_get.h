@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One GET with libcurl, for a command that asks a server and ends: no redirects, no proxies, the
- * answer and its time bounded. Main thread of a command. */
+/* One GET or PATCH with libcurl, for a command that asks a server and ends: no redirects, no
+ * proxies, the answer and its time bounded. Main thread of a command. */
 #ifndef COMMON_HTTP_HTTP_GET_H
 #define COMMON_HTTP_HTTP_GET_H
 
@@ -18,6 +18,7 @@ struct http_get {
     bool check_cert;     /* the server must have a trusted certificate */
     bool check_name;     /* and one for the host of the URL; only with check_cert */
     int64_t timeout_ms;  /* for all of it */
+    const char *patch;   /* JSON that a PATCH sends; NULL: a GET */
 };
 
 /* Appends the body of the answer, of any status, to body, whose ceiling is its size_max. RC_RETRY:

@@ -6,18 +6,15 @@ of TUNED. Ours is measured from the start of its process each time; beside a tun
 sends no CloudEvents headers, as it sends none."""
 
 import contextlib
-import http.client
-import json
 import os
-import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import time
 
 import binlog
 import cases
+import connect as kafka_connect
 import suite
 import report
 import votes
@@ -27,12 +24,6 @@ ROWS = 500000
 SINGLE_ROWS = 200000
 PARTITIONS = 8
 VOTE_PARTITIONS = 12
-HEAP = "-Xmx1g"
-
-# How the connector speaks to each database.
-SOURCES = {"mariadb": "io.debezium.connector.mariadb.MariaDbConnector",
-           "mysql": "io.debezium.connector.mysql.MySqlConnector"}
-SSL_OFF = {"mariadb": "disable", "mysql": "disabled"}
 URLS = {"mariadb": ("jdbc:mariadb", "?useBulkStmts=true"),
         "mysql": ("jdbc:mysql", "?rewriteBatchedStatements=true")}
 
@@ -44,123 +35,9 @@ TUNED_SOURCE = {"max.batch.size": 8192, "max.queue.size": 32768, "poll.interval.
 TUNED_SINK = {"batch.size": 5000}
 
 
-def properties(path, values):
-    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
-
-
-class Connect:
-    """A stand-alone Kafka Connect with one connector, as a process of its own."""
-
-    def __init__(self, stack, connector, tuned):
-        self.folder = stack.folder / f"connect-{time.monotonic_ns()}"
-        self.folder.mkdir()
-        self.connector = {"name": "peer", "tasks.max": 1, **connector}
-        self.port = suite.free_port()
-        self.log = self.folder / "log"
-        worker = {
-            "bootstrap.servers": suite.kafka().bootstrap,
-            "listeners": f"http://127.0.0.1:{self.port}",
-            "offset.storage.file.filename": self.folder / "offsets",
-            "offset.flush.interval.ms": 1000, "plugin.discovery": "service_load",
-            "plugin.path": self.folder / "plugins",
-            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-            **(TUNED_WORKER if tuned else {})}
-        (self.folder / "plugins").mkdir()
-        properties(self.folder / "worker.properties", worker)
-        properties(self.folder / "connector.properties", self.connector)
-        properties(self.folder / "log4j2.properties", {
-            "status": "error", "appender.out.type": "Console", "appender.out.name": "out",
-            "appender.out.layout.type": "PatternLayout",
-            "appender.out.layout.pattern": "%d %p %m (%c)%n", "rootLogger.level": "warn",
-            "rootLogger.appenderRef.out.ref": "out"})
-        self.process = None
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "java", HEAP,
-                 f"-Djava.io.tmpdir={self.folder}", "-XX:-UsePerfData",
-                 f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
-                 "-cp", f"{os.environ['TALLYBOX_DEBEZIUM']}/libs/*",
-                 "org.apache.kafka.connect.cli.ConnectStandalone",
-                 str(self.folder / "worker.properties"),
-                 str(self.folder / "connector.properties")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        return self
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def peak_rss_mib(self):
-        return suite.peak_rss_mib(self.pid)
-
-    def call(self, method, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request(method, path)
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status >= 400:
-                raise RuntimeError(f"Connect: {method} {path}: {answer.status} {body[:300]}")
-            return json.loads(body) if body else None
-        finally:
-            connection.close()
-
-    def state(self):
-        """Of the connector's one task; a failed one ends the case with its reason."""
-        if self.process.poll() is not None:
-            raise RuntimeError(f"Connect ended with {self.process.returncode}\n"
-                               f"{suite.tail(self.log)}")
-        try:
-            tasks = self.call("GET", "/connectors/peer/status")["tasks"]
-        except (OSError, RuntimeError, http.client.HTTPException):
-            return "STARTING"
-        if tasks and tasks[0]["state"] == "FAILED":
-            raise RuntimeError(f"Debezium's task failed: {tasks[0].get('trace', '')[:2000]}")
-        return tasks[0]["state"] if tasks else "STARTING"
-
-    def wait(self, what, probe, seconds=900):
-        """As suite.wait_for(), but a task that has failed is not waited for."""
-        looked = time.monotonic()
-
-        def look():
-            nonlocal looked
-            if time.monotonic() - looked > 3:
-                looked = time.monotonic()
-                self.state()
-            return probe()
-        try:
-            return suite.wait_for(what, look, seconds, 0.05)
-        except AssertionError as reason:
-            raise RuntimeError(f"{reason}\n{suite.tail(self.log)}") from None
-
-    def wait_state(self, state):
-        self.wait(f"the connector to be {state}", lambda: self.state() == state, 120)
-
-    def pause(self):
-        self.call("PUT", "/connectors/peer/pause")
-        self.wait_state("PAUSED")
-
-    def resume(self):
-        self.call("PUT", "/connectors/peer/resume")
-
-    def stop(self):
-        """In peace, so that it knows next time where it was."""
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
 @contextlib.contextmanager
 def connect(stack, connector, tuned):
-    peer = Connect(stack, connector, tuned)
+    peer = kafka_connect.Connect(stack, connector, TUNED_WORKER if tuned else None)
     try:
         yield peer
     finally:
@@ -189,22 +66,7 @@ def line_of(case, mode, ours, theirs):
 # --- the outbox ---
 
 def source_of(stack, topic, tuned):
-    server = suite.database()
-    return {
-        "connector.class": SOURCES[suite.DATABASE],
-        "database.hostname": server.host, "database.port": server.port, "database.user": "root",
-        "database.password": "", "database.server.id": 5400, "database.ssl.mode": SSL_OFF[suite.DATABASE],
-        "database.include.list": stack.name, "table.include.list": f"{stack.name}.outbox",
-        "topic.prefix": "peer", "snapshot.mode": "no_data", "include.schema.changes": "false",
-        "tombstones.on.delete": "false",
-        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-        "schema.history.internal.file.filename": stack.folder / f"history-{topic}",
-        "transforms": "outbox",
-        "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
-        "transforms.outbox.table.field.event.key": "aggregateid",
-        "transforms.outbox.table.op.invalid.behavior": "warn",
-        "transforms.outbox.route.topic.replacement": topic,
-        **(TUNED_SOURCE if tuned else {})}
+    return kafka_connect.source_of(stack, topic, topic, **(TUNED_SOURCE if tuned else {}))
 
 
 def end_of(topic):

@@ -3,6 +3,7 @@
 the program that it installs, and docs/debezium.md, from a connector's table to the first records of
 the relay."""
 
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import suite  # noqa: E402
 import page_files  # noqa: E402
 import installation  # noqa: E402
 import wire  # noqa: E402
+from connect import SOURCES  # noqa: E402
 from installation import block, commands, inline, page, section  # noqa: E402
 
 TOPIC = "outbox.event.order"
@@ -167,6 +169,82 @@ class FromDebezium(ShopCase):
     def records(self):
         return [one for one in wire.read_topic(suite.kafka().bootstrap, TOPIC)
                 if one.key == self.order.encode()]
+
+
+class LaneOnTheStockTable(ShopCase):
+    """docs/debezium.md, the change over with one command: with the accounts of the page and no other.
+    In place of the connector there are its JSON and its offset."""
+
+    seconds = 20
+
+    def setUp(self):
+        super().setUp()
+        self.page = page("docs/debezium.md")
+        self.shop(block(self.page, "sql", "stock.sql").replace("TABLE outbox ", "TABLE outboxevent "))
+        self.make_settings()
+        self.write_json("connector", {"name": "shop", "config": {
+            "connector.class": SOURCES[suite.DATABASE], "topic.prefix": "shop",
+            "database.hostname": "127.0.0.1", "database.port": str(self.server.port),
+            "database.include.list": "shop", "table.include.list": "shop.outboxevent",
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "transforms": "outbox",
+            "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter"}})
+
+    def write_json(self, name, value):
+        (self.work / f"{name}.json").write_text(json.dumps(value))
+
+    def command(self, end):
+        """A command of the page, with files in place of the URL of the connector."""
+        found = re.search(rf"^ *(tallybox adopt .*--connector) \S+{end}$", self.page, re.M)
+        return f"{found[1]} connector.json --offsets offsets.json{end}"
+
+    def write_offset(self):
+        """The connector has read what is there now."""
+        variable = {"mariadb": "gtid_binlog_pos", "mysql": "gtid_executed"}[suite.DATABASE]
+        gtids = self.sql(f"SELECT @@GLOBAL.{variable}")[0][0].replace("\n", "")
+        self.write_json("offsets", {"offsets": [
+            {"partition": {"server": "shop"}, "offset": {"gtids": gtids, "file": "b.1", "pos": 4}}]})
+
+    def write(self, number):
+        self.shop("INSERT INTO outboxevent VALUES "
+                  f"('{number}-{self.order}', 'order', '{self.order}', 'OrderPlaced', '{number}')")
+
+    def values(self):
+        return [record.value for record in wire.read_topic(suite.kafka().bootstrap, TOPIC)
+                if record.key == self.order.encode()]
+
+    def play(self, name):
+        self.shell_blocks(f"```sh\n{block(self.page, 'sh', name)}```\n")
+
+    def test_the_accounts_of_the_page_are_enough(self):
+        self.write_offset()
+        found = self.shell(self.command("")).stdout
+        printed = re.split(r"(?m)^(?:differs|note|equal)", found)[0]
+        self.ini.write_text(re.sub(r"\[mysql\]\n(.+\n)+", "", self.ini.read_text()) + printed)
+        self.play("lane_accounts.sh")
+        self.write(1)
+        self.write_offset()
+        self.write(2)
+        begin = self.command(" --begin") + " --accept-differences"
+        self.sql("REVOKE REPLICATION SLAVE, REPLICATION CLIENT ON *.* FROM 'tallybox_relay'@'%'")
+        self.assertIn("REPLICATION SLAVE", self.run_command(begin).stderr)
+        self.sql("GRANT REPLICATION SLAVE ON *.* TO 'tallybox_relay'@'%'")
+        # The offset has GTIDs.
+        self.shell(begin)
+        self.sql("GRANT REPLICATION CLIENT ON *.* TO 'tallybox_relay'@'%'")
+        relay = "tallybox relay --config tallybox.ini"
+        self.start(relay)
+        suite.wait_for("the row behind the offset", lambda: self.values() == [b"2"])
+        self.stop("relay")
+
+        self.write(3)
+        lanes = inline("docs/debezium.md", "tallybox lanes begin outboxevent --replace-position")
+        self.play("lanes_account.sh")
+        self.shell(lanes)
+        self.write(4)
+        self.start(relay)
+        suite.wait_for("the row behind the end", lambda: self.values() == [b"2", b"4"])
 
 
 if __name__ == "__main__":
