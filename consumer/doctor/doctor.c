@@ -327,11 +327,110 @@ static void judge_stream_tables(struct doctor *doctor, const struct doctor_datab
                        settings->lanes[i].table, database->engines[i]);
 }
 
+#define PARTITIONS_ROLE "relay_partitions"
+
+/* Without the privileges rows are deleted one by one. The server tells of any partitions, and the
+ * relay drops only those by ranges of seq. */
+static void judge_partitions(struct doctor *doctor, struct doctor_database *database,
+                             const struct settings *settings)
+{
+    struct buf missing = {0};
+    char text[MISSING_SHOWN_BYTES];
+    bool any = false;
+
+    for (size_t i = 0; i < settings->lane_count; i++)
+        any = any || database->is_partitioned[i];
+    if (any)
+        privileges_find_missing(&missing, database->required, PARTITIONS_ROLE,
+                                buf_text(&database->grants));
+    join_lines(text, sizeof(text), buf_text(&missing));
+    if (missing.len > 0)
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "`tallybox migrate grants --role " PARTITIONS_ROLE
+                   " --account ACCOUNT` prints the statements",
+                   "the table of a lane with source = binlog is partitioned, but the account may "
+                   "not drop partitions, so published rows are deleted one by one: %s",
+                   text);
+    buf_done(&missing);
+}
+
+#define SOURCE_ROLE "relay_source"
+
+/* Whether the settings let this lane go on from its table after the server has purged its log. */
+static bool may_leave_log(const struct lane_settings *lane)
+{
+    return strcmp(lane->source, LANE_SOURCE_BINLOG) == 0 && strcmp(lane->from_table, "yes") == 0 &&
+           strcmp(lane->exactly_once, "yes") != 0 && lane->keep_ms >= 0 && !lane->columns[0] &&
+           !lane->header_columns[0] && strcmp(lane->empty_payload, LANE_EMPTY_VALUE) == 0;
+}
+
+/* Without LOCK TABLES such a lane stops, and an operator decides. The other privileges of the role
+ * are those of the command. */
+static void judge_fallback(struct doctor *doctor, struct doctor_database *database,
+                           const struct settings *settings)
+{
+    struct buf missing = {0};
+    char text[MISSING_SHOWN_BYTES];
+    bool any = false;
+
+    for (size_t i = 0; i < settings->lane_count; i++)
+        any = any || (database->has_seq[i] && may_leave_log(&settings->lanes[i]));
+    if (any)
+        privileges_find_missing(&missing, database->required, SOURCE_ROLE,
+                                buf_text(&database->grants));
+    join_lines(text, sizeof(text), buf_text(&missing));
+    if (strstr(text, "LOCK TABLES"))
+        doctor_add(doctor, DOCTOR_WARNING, database->section,
+                   "`tallybox migrate grants --role " SOURCE_ROLE
+                   " --account ACCOUNT` prints the statements; or set lane.NAME.from_table = no",
+                   "the account may not lock tables, so a lane with source = binlog stops when the "
+                   "server has purged its log, instead of going on from its table: %s",
+                   text);
+    buf_done(&missing);
+}
+
+/* relay.server_id is of the wakeup; each lane has one of the next numbers, and the stream that two
+ * lanes or more share has the one behind them. */
+static void judge_server_ids(struct doctor *doctor, const struct doctor_database *database,
+                             const struct settings *settings)
+{
+    int64_t first_id = settings->relay.server_id;
+    int64_t last_id = first_id + (int64_t)settings->lane_count;
+    size_t streams = 0;
+
+    for (size_t i = 0; i < settings->lane_count; i++)
+        streams += strcmp(settings->lanes[i].source, LANE_SOURCE_BINLOG) == 0;
+    last_id += streams > 1;
+    if (first_id > 0 && database->server_id >= first_id && database->server_id <= last_id)
+        doctor_add(doctor, DOCTOR_FAILED, database->section, "choose another relay.server_id, or 0",
+                   "the server has server_id = %" PRId64
+                   ", which the relay uses itself: relay.server_id = %" PRId64
+                   ", one more for each lane, and one for the stream that lanes share",
+                   database->server_id, first_id);
+}
+
+/* Without it neither the relay nor the checks here see how much of its log the server keeps, and
+ * which databases a filter leaves out. */
+static void judge_log_status(struct doctor *doctor, struct doctor_database *database)
+{
+    struct buf missing = {0};
+    char text[MISSING_SHOWN_BYTES];
+
+    privileges_find_missing(&missing, database->required, WAKEUP_ROLE, buf_text(&database->grants));
+    join_lines(text, sizeof(text), buf_text(&missing));
+    buf_done(&missing);
+    if (strstr(text, "REPLICATION CLIENT"))
+        doctor_add(doctor, DOCTOR_WARNING, database->section, WAKEUP_REMEDY,
+                   "the account may not ask for the files of the binary log: the relay does not "
+                   "warn before the server deletes what a lane has not read, and filters of the "
+                   "log are not checked: %s",
+                   text);
+}
+
 /* Whether lanes can read the binary log; the relay itself refuses the first three. */
 static void judge_streams(struct doctor *doctor, struct doctor_database *database,
                           const struct settings *settings)
 {
-    int64_t first_id = settings->relay.server_id;
     char text[MISSING_SHOWN_BYTES];
 
     if (!database->has_binlog)
@@ -344,19 +443,17 @@ static void judge_streams(struct doctor *doctor, struct doctor_database *databas
         doctor_add(doctor, DOCTOR_FAILED, database->section, WAKEUP_REMEDY,
                    "a lane has source = binlog, but the account may not read the binary log: %s",
                    text);
+    else
+        judge_log_status(doctor, database);
     if (database->has_log_filter)
         doctor_add(doctor, DOCTOR_FAILED, database->section,
                    "take this database out of binlog_ignore_db, or add it to binlog_do_db",
                    "a filter keeps the database out of the binary log, which lanes with source = "
                    "binlog read");
-    if (first_id > 0 && database->server_id >= first_id &&
-        database->server_id <= first_id + (int64_t)settings->lane_count)
-        doctor_add(doctor, DOCTOR_FAILED, database->section, "choose another relay.server_id, or 0",
-                   "the server has server_id = %" PRId64
-                   ", which the relay uses itself: relay.server_id = %" PRId64
-                   " and one for each lane",
-                   database->server_id, first_id);
+    judge_server_ids(doctor, database, settings);
     judge_stream_tables(doctor, database, settings);
+    judge_partitions(doctor, database, settings);
+    judge_fallback(doctor, database, settings);
 }
 
 static bool has_stream(const struct doctor_database *database, const struct settings *settings,
@@ -598,13 +695,26 @@ void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *setti
 }
 
 /* An empty prefix would match the topics of all applications. */
+static bool begins_with(const char *name, const char *prefix, size_t len)
+{
+    return len > 0 && strncmp(name, prefix, len) == 0;
+}
+
+/* Whether a lane may publish to a topic of this name, judged by its begin. */
+static bool is_of_lanes(const struct settings *settings, const char *name)
+{
+    if (begins_with(name, settings->relay.topic_prefix, strlen(settings->relay.topic_prefix)))
+        return true;
+    for (size_t i = 0; i < settings->lane_count; i++)
+        if (begins_with(name, settings->lanes[i].topic, strcspn(settings->lanes[i].topic, "$")))
+            return true;
+    return false;
+}
+
 void doctor_add_existing(struct doctor_kafka *kafka, const struct settings *settings,
                          const char *name)
 {
-    size_t len = strlen(settings->relay.topic_prefix);
-
-    if (len > 0 && strncmp(name, settings->relay.topic_prefix, len) == 0 &&
-        !add_topic(kafka, name, strlen(name), false))
+    if (is_of_lanes(settings, name) && !add_topic(kafka, name, strlen(name), false))
         kafka->left_out++;
 }
 

@@ -72,6 +72,8 @@ struct doctor_database {
     /* Of the lanes in the settings, in their order; "": of a lane that reads its table, or of a
      * table that the account does not see. */
     char engines[SETTINGS_LANES_MAX][64];
+    bool is_partitioned[SETTINGS_LANES_MAX];
+    bool has_seq[SETTINGS_LANES_MAX]; /* as primary key, and a column created_at */
 };
 
 struct doctor_topic {
@@ -112,7 +114,8 @@ void doctor_judge_kafka(struct doctor *doctor, const struct doctor_kafka *kafka,
 void doctor_list_topics(struct doctor_kafka *kafka, const struct settings *settings,
                         bool outbox_only);
 
-/* Adds a topic that exists if the relay publishes to it because of relay.topic_prefix. */
+/* Adds a topic that exists if the relay publishes to it because of relay.topic_prefix, or
+ * if its name begins as lane.NAME.topic does. */
 void doctor_add_existing(struct doctor_kafka *kafka, const struct settings *settings,
                          const char *name);
 

@@ -188,11 +188,21 @@ static void read_log_filter(struct doctor_database *database, struct db *db, con
     database->has_log_filter = filter.has_filter;
 }
 
-static enum rc on_engine(void *ctx, const struct db_row *row, struct err *err)
+struct stream_table {
+    struct doctor_database *database;
+    size_t lane;
+};
+
+static enum rc on_stream_table(void *ctx, const struct db_row *row, struct err *err)
 {
+    const struct stream_table *table = ctx;
+    struct doctor_database *database = table->database;
+
     (void)err;
-    snprintf(ctx, sizeof(((struct doctor_database *)NULL)->engines[0]), "%s",
+    snprintf(database->engines[table->lane], sizeof(database->engines[0]), "%s",
              row->columns[0] ? row->columns[0] : "");
+    database->is_partitioned[table->lane] = row->columns[1] && strstr(row->columns[1], "partition");
+    database->has_seq[table->lane] = db_column_i64(row, 2) == 1;
     return RC_OK;
 }
 
@@ -206,15 +216,21 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
 
     for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++) {
         const struct lane_settings *lane = &settings->lanes[i];
+        struct stream_table table = {database, i};
 
         if (strcmp(lane->source, LANE_SOURCE_BINLOG) != 0)
             continue;
         has_stream = true;
         buf_reset(&sql);
-        buf_text_put(&sql, "SELECT engine FROM information_schema.tables WHERE table_schema = "
-                           "DATABASE() AND table_name = ");
+        buf_text_put(&sql, "SELECT engine, create_options, (SELECT SUM(column_key = 'PRI') = 1 AND "
+                           "SUM(column_key = 'PRI' AND column_name = 'seq') = 1 AND "
+                           "SUM(column_name = 'created_at') = 1 FROM information_schema.columns "
+                           "WHERE table_schema = DATABASE() AND table_name = ");
         db_put_text(db, &sql, lane->table, strlen(lane->table));
-        rc = db_query_buf(db, &sql, on_engine, database->engines[i], err);
+        buf_text_put(&sql, ") FROM information_schema.tables WHERE table_schema = DATABASE() AND "
+                           "table_name = ");
+        db_put_text(db, &sql, lane->table, strlen(lane->table));
+        rc = db_query_buf(db, &sql, on_stream_table, &table, err);
     }
     if (rc == RC_OK && has_stream)
         read_log_filter(database, db, settings->mysql.database);

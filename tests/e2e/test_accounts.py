@@ -77,6 +77,8 @@ FORBIDDEN = {
 class Database(suite.Case):
     """The accounts that every other test runs with."""
 
+    seconds = 30
+
     def test_no_account_may_more_than_its_role_needs(self):
         for role, statements in FORBIDDEN.items():
             for statement in [*statements, "CREATE TABLE x (y INT)", "DROP TABLE schema_history"]:
@@ -272,6 +274,7 @@ class Doctor(suite.Case):
         self.assertIn("the server has server_id = 1", found("failed"))
         self.assertNotIn("binlog_format", found("failed"))
         self.assertIn("binlog_row_metadata = ", found("warning"))
+        self.assertIn("may not lock tables, so a lane with source = binlog stops", found("warning"))
         self.stack.sql("ALTER TABLE outbox ENGINE = MyISAM")
         try:
             self.assertIn("table outbox has the engine MyISAM", found("failed"))
@@ -453,10 +456,10 @@ class DoctorOfALog(binlog_server.LogCase):
                  "--binlog-expire-logs-seconds=3600"]
 
     def found(self, level, **sets):
-        """As root, without Kafka."""
+        """As root, with a Kafka that answers: each run would wait 5 s for one that does not."""
         sets = {"mysql.host": self.server.host, "mysql.port": self.server.port, "mysql.user": "root",
                 "mysql.database": "shop", "mysql.tls": "off", "lane.outbox.source": "binlog",
-                "kafka.bootstrap.servers": f"127.0.0.1:{suite.free_port()}", **sets}
+                "kafka.bootstrap.servers": suite.kafka().bootstrap, **sets}
         words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
         done = subprocess.run([suite.BINARY, "doctor", "--role", "relay", "--json", *words],
                               capture_output=True, text=True, timeout=60, check=False,

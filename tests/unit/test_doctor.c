@@ -393,6 +393,86 @@ static void what_stops_a_lane_that_reads_the_log_fails(void **state)
     buf_done(&database.grants);
 }
 
+static void what_a_partitioned_table_of_a_lane_lacks_is_a_warning(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    database.required = "GRANT SELECT ON shop.outbox TO 'tallybox_relay'@'%';\n"
+                        "GRANT LOCK TABLES ON shop.* TO 'tallybox_relay_partitions'@'%';\n"
+                        "GRANT ALTER, DROP ON shop.outbox TO 'tallybox_relay_partitions'@'%';\n";
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT ON `shop`.* TO `a`@`%`\n");
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    database.is_partitioned[0] = true;
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    assert_true(says(DOCTOR_WARNING, "may not drop partitions, so published rows are deleted one "
+                                     "by one: GRANT LOCK TABLES ON"));
+    buf_text_put(&database.grants, "GRANT LOCK TABLES, ALTER, DROP ON `shop`.* TO `a`@`%`\n");
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    buf_done(&database.grants);
+}
+
+static void judge_fallback(struct doctor_database *database, const char *from_table)
+{
+    struct lane_settings *lane = &settings.lanes[0];
+
+    reset(NULL);
+    settings.lane_count = 1;
+    snprintf(lane->table, sizeof(lane->table), "outbox");
+    snprintf(lane->source, sizeof(lane->source), "binlog");
+    snprintf(lane->from_table, sizeof(lane->from_table), "%s", from_table);
+    snprintf(lane->empty_payload, sizeof(lane->empty_payload), "%s", LANE_EMPTY_VALUE);
+    doctor_judge_database(&doctor, database, &settings, "relay");
+}
+
+static void a_lane_that_may_not_lock_its_table_stops_with_its_log(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    database.required = "GRANT SELECT ON shop.outbox TO 'tallybox_relay'@'%';\n"
+                        "GRANT LOCK TABLES ON shop.* TO 'tallybox_relay_source'@'%';\n"
+                        "GRANT DELETE ON shop.relay_position TO 'tallybox_relay_source'@'%';\n";
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT ON `shop`.* TO `a`@`%`\n");
+    /* Its table cannot be published from, or it is not to be. */
+    judge_fallback(&database, "yes");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    database.has_seq[0] = true;
+    judge_fallback(&database, "no");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    judge_fallback(&database, "yes");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    assert_true(says(DOCTOR_WARNING,
+                     "may not lock tables, so a lane with source = binlog stops when "
+                     "the server has purged its log"));
+    assert_true(says(DOCTOR_WARNING, "GRANT LOCK TABLES ON"));
+    /* What the command needs besides. */
+    buf_text_put(&database.grants, "GRANT LOCK TABLES ON `shop`.* TO `a`@`%`\n");
+    judge_fallback(&database, "yes");
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    buf_done(&database.grants);
+}
+
+static void a_log_whose_files_are_not_seen_is_a_warning(void **state)
+{
+    struct doctor_database database = stream_database();
+
+    (void)state;
+    buf_reset(&database.grants);
+    buf_text_put(&database.grants, "GRANT SELECT, REPLICATION SLAVE ON *.* TO `a`@`%`\n");
+    judge_stream(&database, "relay");
+    assert_int_equal(doctor.counts[DOCTOR_FAILED], 0);
+    assert_int_equal(doctor.counts[DOCTOR_WARNING], 1);
+    assert_true(says(DOCTOR_WARNING, "does not warn before the server deletes"));
+    assert_true(says(DOCTOR_WARNING, "GRANT REPLICATION CLIENT ON"));
+    buf_done(&database.grants);
+}
+
 static void what_endangers_a_lane_that_reads_the_log_is_a_warning(void **state)
 {
     struct doctor_database database = stream_database();
@@ -431,6 +511,16 @@ static void the_id_of_the_server_must_not_be_one_of_the_relay(void **state)
         snprintf(settings.lanes[0].source, sizeof(settings.lanes[0].source), "binlog");
         doctor_judge_database(&doctor, &database, &settings, "relay");
         assert_int_equal(says(DOCTOR_FAILED, "server_id = 7"), id == 6 || id == 7);
+    }
+    /* Two lanes share a stream, which has the next one. */
+    for (int64_t id = 3; id <= 8; id++) {
+        reset(NULL);
+        settings.relay.server_id = id;
+        settings.lane_count = 2;
+        for (size_t i = 0; i < 2; i++)
+            snprintf(settings.lanes[i].source, sizeof(settings.lanes[i].source), "binlog");
+        doctor_judge_database(&doctor, &database, &settings, "relay");
+        assert_int_equal(says(DOCTOR_FAILED, "server_id = 7"), id >= 4 && id <= 7);
     }
     buf_done(&database.grants);
 }
@@ -619,6 +709,23 @@ static void existing_topics_with_the_prefix_of_the_relay_are_listed(void **state
     assert_int_equal(kafka.topic_count, 0);
 }
 
+static void existing_topics_that_the_rule_of_a_lane_makes_are_listed(void **state)
+{
+    struct doctor_kafka kafka = {0};
+    struct lane_settings *lane = &settings.lanes[0];
+
+    (void)state;
+    settings.lane_count = 1;
+    snprintf(lane->topic, sizeof(lane->topic), "shop.$1");
+    doctor_add_existing(&kafka, &settings, "shop.order");
+    doctor_add_existing(&kafka, &settings, "shops");
+    assert_int_equal(kafka.topic_count, 1);
+    assert_string_equal(kafka.topics[0].name, "shop.order");
+    snprintf(lane->topic, sizeof(lane->topic), "$1.shop");
+    doctor_add_existing(&kafka, &settings, "order.shop");
+    assert_int_equal(kafka.topic_count, 1);
+}
+
 static void more_replicas_than_brokers_fail(void **state)
 {
     struct doctor_kafka kafka = good_kafka();
@@ -700,6 +807,9 @@ int main(void)
         cmocka_unit_test_setup(a_database_that_does_not_exist_is_reported_with_its_setting, reset),
         cmocka_unit_test(what_the_wakeup_of_the_relay_lacks_is_a_warning),
         cmocka_unit_test(what_stops_a_lane_that_reads_the_log_fails),
+        cmocka_unit_test(what_a_partitioned_table_of_a_lane_lacks_is_a_warning),
+        cmocka_unit_test(a_lane_that_may_not_lock_its_table_stops_with_its_log),
+        cmocka_unit_test(a_log_whose_files_are_not_seen_is_a_warning),
         cmocka_unit_test(what_endangers_a_lane_that_reads_the_log_is_a_warning),
         cmocka_unit_test(the_id_of_the_server_must_not_be_one_of_the_relay),
         cmocka_unit_test(a_server_is_judged_once_for_all_accounts),
@@ -710,6 +820,7 @@ int main(void)
         cmocka_unit_test_setup(a_topic_without_a_visible_configuration_is_a_warning, reset),
         cmocka_unit_test_setup(topics_of_lanes_and_consumer_are_listed_once, reset),
         cmocka_unit_test_setup(existing_topics_with_the_prefix_of_the_relay_are_listed, reset),
+        cmocka_unit_test_setup(existing_topics_that_the_rule_of_a_lane_makes_are_listed, reset),
         cmocka_unit_test_setup(more_replicas_than_brokers_fail, reset),
         cmocka_unit_test_setup(findings_are_printed_with_their_remedies_and_a_sum, reset),
         cmocka_unit_test_setup(json_has_the_same_findings, reset),
