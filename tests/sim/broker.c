@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/broker.h"
 
-#include "common/id.h"
+#include "tests/sim/binlog.h"
 #include "tests/sim/group.h"
 
 #include <assert.h>
@@ -323,32 +323,20 @@ static void check_fence(const struct producer *producer, size_t event)
                  (long long)(sim_now(sim) - fence_ms), (long long)next);
 }
 
-/* Uses the row that the relay has read: the database may have another row with this seq now, or
- * none. */
-static size_t event_of(const struct sim *sim, const struct relay_row *row)
-{
-    char text[ID_TEXT_SIZE];
-    struct id id;
-    bool known;
-
-    snprintf(text, sizeof(text), "%.*s", (int)row->id.len, row->id.data);
-    known = id_parse(&id, text, strlen(text));
-    assert(known);
-    return known ? sim_event_find(sim, id.bytes) : 0;
-}
-
 static enum rc producer_send(void *ctx, const char *topic, size_t topic_index,
                              const struct relay_row *row, uint64_t ticket, struct err *err)
 {
     struct producer *producer = ctx;
     struct sim *sim = producer->proc->sim;
-    size_t number = event_of(sim, row);
+    size_t number = tables_event_of(sim, row->id);
     const struct event *event = &sim->events[number];
 
     (void)topic;
     (void)topic_index;
     assert(event->order > 0);
     check_fence(producer, number);
+    if (sim_is_stream(sim, producer->lane))
+        binlog_check_sending(sim, number, producer->proc, *producer->epoch);
     proc_pass(producer->proc);
     if (!sim->healed && event->unsendable)
         return err_fail(err, RC_REJECT, 0, "refused before it was sent");

@@ -2,6 +2,7 @@
 #include "tests/sim/chaos.h"
 
 #include "common/hash.h"
+#include "tests/sim/binlog.h"
 #include "tests/sim/db.h"
 #include "tests/sim/group.h"
 #include "tests/sim/rankings.h"
@@ -206,6 +207,33 @@ static void plan_tries(struct sim *sim)
         sim->plan.tries = 1 + rng_next(&rng) % SIM_TRIES_MAX;
 }
 
+/* In one of four runs whose writers' database keeps its commits, at least one lane reads the binary
+ * log. These decisions have a rng of their own, as those of deletions. */
+static void plan_streams(struct sim *sim)
+{
+    struct plan *plan = &sim->plan;
+    uint64_t rng = sim->seed * UINT64_C(0xf1357aea2e62a9c5) + 1;
+
+    rng_next(&rng);
+    if (rng_next(&rng) % 4 != 0 || plan->main_loses)
+        return;
+    plan->streams = 1U << rng_next(&rng) % plan->lanes;
+    plan->streams |= (unsigned)(rng_next(&rng) & rng_next(&rng)) & ((1U << plan->lanes) - 1);
+    plan->streams_by_id = (unsigned)rng_next(&rng) & plan->streams;
+    /* A process of serve would write before a lane has begun. */
+    plan->streams_begin = rng_next(&rng) % 3 == 0 && plan->serves == 0;
+    for (size_t i = 0; i < plan->lanes; i++) {
+        struct lane_settings *lane = &sim->settings.lanes[i];
+
+        if (!sim_is_stream(sim, i))
+            continue;
+        snprintf(lane->source, sizeof(lane->source), LANE_SOURCE_BINLOG);
+        lane->keep_ms = (int64_t)(rng_next(&rng) % 3000);
+        if (plan->streams_by_id >> i & 1)
+            lane->keep_ids_max = rng_next(&rng) % 2 == 0 ? 20 : 100000;
+    }
+}
+
 void chaos_plan(struct sim *sim)
 {
     struct plan *plan = &sim->plan;
@@ -264,6 +292,7 @@ void chaos_plan(struct sim *sim)
     plan_group_shards(sim);
     plan_clients(sim);
     plan_tries(sim);
+    plan_streams(sim);
 }
 
 static void tend(void *arg)
@@ -277,10 +306,12 @@ static void tend(void *arg)
         broker_tend(sim->broker);
         tasks_tend(sim);
         replica_tend(sim);
+        binlog_tend(sim);
         for (size_t i = 0; i < sim->proc_count; i++) {
             struct proc *proc = &sim->procs[i];
 
-            if (!proc->alive && !proc->finished && sim_now(sim) >= proc->restart_ms)
+            if (!proc->alive && !proc->finished && sim_now(sim) >= proc->restart_ms &&
+                !(proc->ends && binlog_has_to_begin(sim)))
                 proc->start(proc);
         }
         sched_pause(&sim->sched, TEND_MS);
@@ -307,9 +338,11 @@ static void clock_jump(struct sim *sim)
         most_ms = 2 * sim->settings.relay.lease_ms;
     }
     /* Once in a run: an operator does not set a clock back by hours again and again. Tasks that
-     * wait for a time wait for so much longer. */
+     * wait for a time, and published rows that are kept, wait for so much longer. */
     if (of_main && db->clock_ms > -SET_BACK_TASKS_MS / 2 && sim_chance(sim, 200))
-        db_set_clock(db, db->clock_ms - (sim->plan.retries > 0 ? SET_BACK_TASKS_MS : SET_BACK_MS));
+        db_set_clock(db, db->clock_ms - (sim->plan.retries > 0 || sim->plan.streams != 0
+                                             ? SET_BACK_TASKS_MS
+                                             : SET_BACK_MS));
     else if (of_main)
         db_set_clock(db, db->clock_ms + sim_between(sim, -most_ms, most_ms));
     else

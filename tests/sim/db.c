@@ -20,6 +20,7 @@ void db_begin_run(struct db *db, struct sim *sim, const char *name)
     db->sim = sim;
     db->name = name;
     db->writer_next = 100;
+    db->settles = 0;
     db->clock_ms = 0;
     db->clock_before_ms = 0;
     db->origin = 1;
@@ -81,6 +82,7 @@ static void settle(struct session *session, bool commit)
 {
     struct db *db = session->db;
 
+    db->settles++;
     fake_touches_settle(&session->touches, commit);
     for (size_t i = 0; i < session->touches.count; i++) {
         struct fake_row *row = session->touches.list[i].row;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DB_SESSIONS_MAX 96
+#define DB_SESSIONS_MAX 144
 /* Milliseconds of a fast calendar in one of virtual time. */
 #define DB_CALENDAR_SPEED INT64_C(3600000)
 #define DB_DEADLOCK_CODE 1213
@@ -40,6 +40,7 @@ struct db {
     const char *name;
     struct session sessions[DB_SESSIONS_MAX];
     uint64_t writer_next;
+    uint64_t settles;        /* transactions that have ended */
     int64_t clock_ms;        /* its clock against the true one */
     int64_t clock_before_ms; /* the latest time it has shown before it was set; 0: never set */
     int64_t origin;          /* changes when it is started again, or replaced */

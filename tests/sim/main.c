@@ -55,6 +55,7 @@ static const struct {
     {"begin-unlocked", FAULT_BEGIN_UNLOCKED},
     {"fold-apart", FAULT_FOLD_APART},
     {"fold-goes-on", FAULT_FOLD_GOES_ON},
+    {"position-unfenced", FAULT_POSITION_UNFENCED},
 };
 
 struct options {

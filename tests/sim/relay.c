@@ -6,6 +6,7 @@
 #include "outbox/relay/reader.h"
 #include "outbox/relay/sender.h"
 #include "tests/sim/broker.h"
+#include "tests/sim/log_lane.h"
 #include "tests/sim/roles.h"
 #include "tests/sim/tables.h"
 
@@ -17,6 +18,7 @@
 
 struct relay_process;
 
+/* A lane that reads the binary log has `log` instead of reader and deleter. */
 struct lane_runtime {
     struct relay_process *relay;
     size_t number;
@@ -24,6 +26,7 @@ struct lane_runtime {
     struct reader reader;
     struct sender sender;
     struct deleter deleter;
+    struct log_lane log;
     struct lane_origin origin;
     struct lane_adapter read_adapter;
     struct lane_adapter delete_adapter;
@@ -71,11 +74,27 @@ static void loop(struct proc *proc, loop_step step, void *engine)
     }
 }
 
+static int64_t run_reader(void *arg, int64_t now_ms)
+{
+    struct lane_runtime *runtime = arg;
+
+    return runtime->lane.is_stream ? stream_reader_step(&runtime->log.reader, now_ms)
+                                   : reader_step(&runtime->reader, now_ms);
+}
+
+static int64_t run_deleter(void *arg, int64_t now_ms)
+{
+    struct lane_runtime *runtime = arg;
+
+    return runtime->lane.is_stream ? stream_keeper_step(&runtime->log.keeper, now_ms)
+                                   : deleter_step(&runtime->deleter, now_ms);
+}
+
 static void reader_thread(void *arg)
 {
     struct lane_runtime *runtime = arg;
 
-    loop(runtime->relay->proc, reader_step, &runtime->reader);
+    loop(runtime->relay->proc, run_reader, runtime);
     runtime->busy[LANE_READER] = false;
 }
 
@@ -91,7 +110,7 @@ static void deleter_thread(void *arg)
 {
     struct lane_runtime *runtime = arg;
 
-    loop(runtime->relay->proc, deleter_step, &runtime->deleter);
+    loop(runtime->relay->proc, run_deleter, runtime);
     runtime->busy[LANE_DELETER] = false;
 }
 
@@ -105,10 +124,13 @@ static void renewer_thread(void *arg)
 
 static bool threads_run(const struct relay_process *relay)
 {
-    for (size_t i = 0; i < relay->count; i++)
+    for (size_t i = 0; i < relay->count; i++) {
+        if (log_lane_runs(&relay->runtimes[i].log))
+            return true;
         for (size_t step = 0; step < LANE_STEPS; step++)
             if (relay->runtimes[i].busy[step])
                 return true;
+    }
     return relay->renewer_busy;
 }
 
@@ -127,8 +149,8 @@ static void finish(struct relay_process *relay)
             struct lane_runtime *runtime = &relay->runtimes[i];
 
             sender_step(&runtime->sender, now_ms);
-            deleter_step(&runtime->deleter, now_ms);
-            reader_step(&runtime->reader, now_ms);
+            run_deleter(runtime, now_ms);
+            run_reader(runtime, now_ms);
         }
         sched_pause(&sim->sched, 2);
     }
@@ -142,9 +164,12 @@ static void main_thread(void *arg)
 
     while (!relay->proc->stopping)
         sched_idle(sched, 10000);
-    for (size_t i = 0; i < relay->count; i++)
+    for (size_t i = 0; i < relay->count; i++) {
+        if (relay->runtimes[i].lane.is_stream)
+            log_lane_stop(&relay->runtimes[i].log);
         for (enum lane_step step = 0; step < LANE_STEPS; step++)
             wake(&relay->runtimes[i], step);
+    }
     while (threads_run(relay))
         sched_pause(sched, 1);
     finish(relay);
@@ -161,15 +186,40 @@ static struct relay_metrics *metrics_fresh(size_t number, const char *lane)
     return metrics;
 }
 
+/* Its limits are small, so that long lists are met. */
+static enum rc open_table(struct lane_runtime *runtime)
+{
+    struct lane *lane = &runtime->lane;
+    struct source source = tables_source(&runtime->read_adapter);
+    struct deleter_ops deletes = tables_deleter(&runtime->delete_adapter);
+    struct diverter_ops diverts = tables_diverter(&runtime->delete_adapter);
+    struct broker broker = producer_ops(&runtime->producer);
+    enum rc rc = reader_init(&runtime->reader, lane, &source, sim_rng(), NULL);
+
+    if (rc == RC_OK)
+        rc = sender_init(&runtime->sender, lane, &broker, sim_rng(), NULL);
+    if (rc == RC_OK)
+        rc = deleter_init(&runtime->deleter, lane, &deletes, &diverts, sim_rng(), NULL);
+    runtime->reader.ranges_max = 3;
+    runtime->deleter.ranges_max = 2;
+    runtime->deleter.diverter.rows_max = 3;
+    runtime->lane.diverted.key_rows_max = 10;
+    return rc;
+}
+
+static enum rc open_log(struct lane_runtime *runtime)
+{
+    struct broker broker = producer_ops(&runtime->producer);
+
+    log_lane_open(&runtime->log, &runtime->lane, &runtime->delete_adapter);
+    return sender_init(&runtime->sender, &runtime->lane, &broker, sim_rng(), NULL);
+}
+
 static void runtime_start(struct relay_process *relay, size_t number)
 {
     struct lane_runtime *runtime = &relay->runtimes[number];
     struct sim *sim = relay->proc->sim;
     const struct lane_settings *own = &sim->settings.lanes[number];
-    struct source source;
-    struct deleter_ops deletes;
-    struct diverter_ops diverts;
-    struct broker broker;
     enum rc rc;
 
     runtime->relay = relay;
@@ -183,10 +233,6 @@ static void runtime_start(struct relay_process *relay, size_t number)
     runtime->read_adapter.lane = runtime->delete_adapter.lane = number;
     producer_init(&runtime->producer, relay->proc, number);
     runtime->producer.epoch = &runtime->sender.epoch;
-    source = tables_source(&runtime->read_adapter);
-    deletes = tables_deleter(&runtime->delete_adapter);
-    diverts = tables_diverter(&runtime->delete_adapter);
-    broker = producer_ops(&runtime->producer);
     rc = lane_init(&runtime->lane, own, &sim->settings,
                    metrics_fresh(relay->number * SIM_LANES_MAX + number, own->name), NULL);
     runtime->lane.wake = wake;
@@ -194,18 +240,9 @@ static void runtime_start(struct relay_process *relay, size_t number)
     runtime->lane.time_ms = time_ms;
     runtime->lane.time_ctx = runtime;
     if (rc == RC_OK)
-        rc = reader_init(&runtime->reader, &runtime->lane, &source, sim_rng(), NULL);
-    if (rc == RC_OK)
-        rc = sender_init(&runtime->sender, &runtime->lane, &broker, sim_rng(), NULL);
-    if (rc == RC_OK)
-        rc = deleter_init(&runtime->deleter, &runtime->lane, &deletes, &diverts, sim_rng(), NULL);
+        rc = runtime->lane.is_stream ? open_log(runtime) : open_table(runtime);
     assert(rc == RC_OK);
-    /* Small, so that long lists are met. */
-    runtime->reader.ranges_max = 3;
-    runtime->deleter.ranges_max = 2;
-    runtime->deleter.diverter.rows_max = 3;
     runtime->lane.diverted.moves_max = 6;
-    runtime->lane.diverted.key_rows_max = 10;
     for (size_t step = 0; step < LANE_STEPS; step++)
         runtime->busy[step] = true;
     runtime->threads[LANE_READER] = proc_thread(relay->proc, reader_thread, runtime);
@@ -213,6 +250,8 @@ static void runtime_start(struct relay_process *relay, size_t number)
     runtime->threads[LANE_DELETER] = proc_thread(relay->proc, deleter_thread, runtime);
     runtime->producer.sender = runtime->threads[LANE_SENDER];
     runtime->producer.network = proc_thread(relay->proc, producer_main, &runtime->producer);
+    if (runtime->lane.is_stream)
+        log_lane_start(&runtime->log);
 }
 
 static void start(struct proc *proc)
@@ -247,9 +286,13 @@ static void end(struct proc *proc)
         producer_gone(&runtime->producer);
         link_close(&runtime->read_adapter.link);
         link_close(&runtime->delete_adapter.link);
-        deleter_done(&runtime->deleter);
+        if (runtime->lane.is_stream) {
+            log_lane_close(&runtime->log);
+        } else {
+            deleter_done(&runtime->deleter);
+            reader_done(&runtime->reader);
+        }
         sender_done(&runtime->sender);
-        reader_done(&runtime->reader);
         lane_done(&runtime->lane);
         memset(runtime->threads, 0, sizeof(runtime->threads));
     }

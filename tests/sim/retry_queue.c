@@ -77,6 +77,14 @@ bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key)
     return false;
 }
 
+bool retry_has_event(const struct sim *sim, size_t event)
+{
+    for (size_t i = 0; i < sim->retry->count; i++)
+        if (sim->retry->tasks[i].state == LANE_TASK_WAITING && sim->retry->tasks[i].event == event)
+            return true;
+    return false;
+}
+
 enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, diverter_on_key on_key,
                         void *on_key_ctx, struct err *err)
 {

@@ -36,6 +36,8 @@ size_t retry_left(const struct sim *sim);
 /* For the adapter of a relay. Makes the locked row a task, in the transaction of link. */
 void retry_insert(struct link *link, struct outbox_row *row, const char *ordering_key);
 bool retry_has_key(const struct sim *sim, size_t lane, const char *ordering_key);
+/* Whether the event has a task that has not ended. */
+bool retry_has_event(const struct sim *sim, size_t event);
 
 enum rc retry_load_keys(struct lane_adapter *adapter, size_t keys_max, diverter_on_key on_key,
                         void *on_key_ctx, struct err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/run.h"
 
+#include "tests/sim/binlog.h"
 #include "tests/sim/broker.h"
 #include "tests/sim/chaos.h"
 #include "tests/sim/db.h"
@@ -41,6 +42,7 @@ struct run {
     struct months months;
     struct removal_tables removals;
     struct ranking_tables rankings;
+    struct binlog binlog;
     struct roles *roles;
 };
 
@@ -65,6 +67,7 @@ struct run *run_open(void)
     run->sim.months = &run->months;
     run->sim.removals = &run->removals;
     run->sim.rankings = &run->rankings;
+    run->sim.binlog = &run->binlog;
     return run;
 }
 
@@ -73,6 +76,7 @@ void run_close(struct run *run)
     sched_done(&run->sim.sched);
     story_done(&run->sim.story);
     tables_done(&run->tables);
+    binlog_done(&run->binlog);
     retry_done(&run->retry);
     broker_done(&run->broker);
     sink_done(&run->sink);
@@ -104,6 +108,7 @@ static void begin(struct run *run, uint64_t seed, enum sim_fault fault)
     db_begin_run(&run->sink_db, sim, "sink-db");
     run->sink_db.idle_ms_max = sim->settings.rollup.overlap_ms / 2;
     tables_begin_run(&run->tables, sim);
+    binlog_begin_run(&run->binlog, sim);
     retry_begin_run(&run->retry, sim);
     broker_begin_run(&run->broker, sim);
     group_begin_run(&run->group, sim);

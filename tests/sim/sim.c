@@ -32,6 +32,11 @@ int64_t sim_now(const struct sim *sim)
     return sim->sched.now_ms;
 }
 
+bool sim_is_stream(const struct sim *sim, size_t lane)
+{
+    return (sim->plan.streams >> lane & 1) != 0;
+}
+
 uint64_t sim_rng(void)
 {
     return rng_next(&sim_running->rng);

@@ -155,6 +155,9 @@ struct plan {
     int64_t submit_ms;      /* twice the mean time between two new tasks */
     int64_t operator_ms;    /* twice the mean time between two actions of the operator */
     int64_t task_keys;      /* number of ordering keys */
+    unsigned streams;       /* mask of the lanes that read the binary log */
+    unsigned streams_by_id; /* those of them whose published rows are known by their ids */
+    bool streams_begin;     /* none of them has a position at first */
     int64_t shard_lists_ms; /* twice the mean time between two lists of the group's shards; 0: it
                                 has all */
     bool main_loses;        /* the writers' database may lose commits; such a run has no votes */
@@ -195,6 +198,7 @@ enum sim_fault {
     FAULT_BEGIN_UNLOCKED,
     FAULT_FOLD_APART,
     FAULT_FOLD_GOES_ON,
+    FAULT_POSITION_UNFENCED,
 };
 
 struct db;
@@ -209,6 +213,7 @@ struct replay_tables;
 struct months;
 struct removal_tables;
 struct ranking_tables;
+struct binlog;
 
 struct sim {
     uint64_t seed;
@@ -241,6 +246,7 @@ struct sim {
     struct months *months;
     struct removal_tables *removals;
     struct ranking_tables *rankings;
+    struct binlog *binlog;
 
     int64_t expected_votes[SIM_CONTENTS + 1]; /* where anyone votes */
 
@@ -257,6 +263,8 @@ bool sim_chance(struct sim *sim, unsigned thousandths);
 /* From low to high, both included. */
 int64_t sim_between(struct sim *sim, int64_t low, int64_t high);
 int64_t sim_now(const struct sim *sim);
+/* Whether the lane reads the binary log. */
+bool sim_is_stream(const struct sim *sim, size_t lane);
 
 /* For the engines. */
 uint64_t sim_rng(void);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/tables.h"
 
+#include "common/id.h"
+#include "tests/sim/binlog.h"
 #include "tests/sim/retry_queue.h"
 
 #include <assert.h>
@@ -10,6 +12,7 @@
 
 static void restarted(struct sim *sim)
 {
+    binlog_restarted(sim);
     /* The server may forget its counter: seqs that were not committed are given out again. */
     if (!sim_chance(sim, 500))
         return;
@@ -59,6 +62,23 @@ struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq)
     return &sim->tables->lanes[lane].rows[seq];
 }
 
+struct outbox_row *tables_row_of(struct sim *sim, size_t event)
+{
+    return tables_row(sim, sim->events[event].lane, sim->events[event].seq);
+}
+
+size_t tables_event_of(const struct sim *sim, struct bytes bytes)
+{
+    char text[ID_TEXT_SIZE];
+    struct id id;
+    bool known;
+
+    snprintf(text, sizeof(text), "%.*s", (int)bytes.len, bytes.data);
+    known = id_parse(&id, text, strlen(text));
+    assert(known);
+    return known ? sim_event_find(sim, id.bytes) : 0;
+}
+
 /* The order of a key is that of the commits that wrote it; in one transaction that of the seqs. */
 static void row_settle_commit(struct sim *sim, struct outbox_row *row)
 {
@@ -76,6 +96,8 @@ static void settle(void *ctx, struct fake_row *base, bool commit)
     struct sim *sim = ctx;
     struct outbox_row *row = (struct outbox_row *)base;
 
+    if (row->state == OUTBOX_WRITTEN)
+        binlog_write(sim, row, commit);
     if (commit && row->state == OUTBOX_WRITTEN)
         row_settle_commit(sim, row);
     else if (row->state == OUTBOX_RESERVED || row->state == OUTBOX_WRITTEN)
@@ -104,6 +126,7 @@ void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event)
     assert(row->state == OUTBOX_RESERVED);
     row->state = OUTBOX_WRITTEN;
     row->event = event;
+    row->written_ms = db_clock(link->db);
     sim->events[event].lane = lane;
     sim->events[event].seq = seq;
     if (sim_chance(sim, sim->plan.bad_rows)) {
@@ -140,32 +163,40 @@ static int64_t read_created_ms(void *ctx, int64_t seq)
     return SIM_WALL_MS;
 }
 
-static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *out)
+void tables_show_row(const struct sim *sim, size_t number, bool oversize, char key[FAKE_KEY_SIZE],
+                     struct relay_row *out)
 {
-    const struct lane_adapter *adapter = ctx;
-    struct sim *sim = adapter->link.db->sim;
-    const struct outbox_row *row = tables_row(sim, adapter->lane, seq);
-    const struct event *event = &sim->events[row->event];
+    const struct event *event = &sim->events[number];
     const char *type = event->kind == EVENT_STEP ? "step" : "vote";
     int len = snprintf(key, FAKE_KEY_SIZE, "%lld", (long long)event->key);
 
-    *out = (struct relay_row){.seq = row->seq, .size = event->value_len, .created_ms = SIM_WALL_MS};
-    out->epoch = sim->fault == FAULT_READ_UNFENCED
-                     ? (int64_t)atomic_load(&adapter->origin->lane->lease.epoch)
-                     : sim->tables->leases[row->lane].base.epoch;
+    *out = (struct relay_row){.size = event->value_len, .created_ms = SIM_WALL_MS};
     out->id = (struct bytes){event->id, strlen(event->id)};
     out->aggregate_type = (struct bytes){type, 4};
     out->aggregate_id = (struct bytes){key, (size_t)len};
     out->type = (struct bytes){"Changed", 7};
-    out->oversize = row->oversize && !sim->healed;
+    out->oversize = oversize && !sim->healed;
     if (out->oversize)
         out->size = UINT32_MAX;
     if (!out->oversize && event->kind != EVENT_END)
         out->payload = (struct bytes){event->value, event->value_len};
 }
 
-/* As origin_mysql.h: another database than the noted one is refused. */
-static enum rc adapter_call(struct lane_adapter *adapter, struct err *err)
+static void show_row(void *ctx, int64_t seq, char key[FAKE_KEY_SIZE], struct relay_row *out)
+{
+    const struct lane_adapter *adapter = ctx;
+    struct sim *sim = adapter->link.db->sim;
+    const struct outbox_row *row = tables_row(sim, adapter->lane, seq);
+
+    tables_show_row(sim, row->event, row->oversize, key, out);
+    out->seq = row->seq;
+    out->epoch = sim->fault == FAULT_READ_UNFENCED
+                     ? (int64_t)atomic_load(&adapter->origin->lane->lease.epoch)
+                     : sim->tables->leases[row->lane].base.epoch;
+}
+
+/* As origin_mysql.h. */
+enum rc tables_call(struct lane_adapter *adapter, struct err *err)
 {
     struct lane_origin *origin = adapter->origin;
     enum rc rc = link_call(&adapter->link, err);
@@ -178,13 +209,15 @@ static enum rc adapter_call(struct lane_adapter *adapter, struct err *err)
         adapter->link.db->sim->fault == FAULT_ORIGIN_IGNORED)
         return RC_OK;
     rc = err_fail(err, RC_RETRY, 0, "another database than before");
-    lane_origin_lost(origin->lane, err);
+    origin->lost = true;
+    if (!origin->of_cleaner)
+        lane_origin_lost(origin->lane, err);
     return rc;
 }
 
 static enum rc send_call(void *ctx, struct err *err)
 {
-    return adapter_call(ctx, err);
+    return tables_call(ctx, err);
 }
 
 static enum rc get_answer(void *ctx, struct err *err)
@@ -205,7 +238,7 @@ static enum rc call_read(void *ctx, enum rc *broken, struct err *err)
 {
     struct lane_adapter *adapter = ctx;
     struct sim *sim = adapter->link.db->sim;
-    enum rc rc = adapter_call(adapter, err);
+    enum rc rc = tables_call(adapter, err);
 
     if (rc == RC_OK && !sim->healed && sim_chance(sim, sim->plan.db_fails))
         *broken = err_fail(err, RC_RETRY, 2013, "the connection broke in the middle of the rows");
@@ -229,7 +262,7 @@ static enum rc source_writers(void *ctx, struct source_writers *writers, struct 
     struct lane_adapter *adapter = adapter_of(ctx);
     const struct db *db = adapter->link.db;
     int64_t asked_ms = proc_clock(adapter->link.proc);
-    enum rc rc = adapter_call(adapter, err);
+    enum rc rc = tables_call(adapter, err);
 
     *writers = (struct source_writers){.known = db->sim->plan.writers_known, .asked_ms = asked_ms};
     if (rc != RC_OK)
@@ -268,12 +301,14 @@ struct source tables_source(struct lane_adapter *adapter)
     };
 }
 
-static void delete_row(struct lane_adapter *adapter, struct outbox_row *row)
+void tables_delete_row(struct lane_adapter *adapter, struct outbox_row *row)
 {
     struct sim *sim = adapter->link.db->sim;
     const struct event *event = &sim->events[row->event];
 
-    if (event->published == 0 && !event->skipped)
+    if (sim_is_stream(sim, adapter->lane))
+        binlog_check_deletion(sim, row);
+    else if (event->published == 0 && !event->skipped)
         sim_fail(sim, event->key,
                  "lost: event %zu (%s, key %lld) was deleted from %s as seq %lld before any "
                  "record of it was in the topic",
@@ -285,23 +320,27 @@ static void delete_row(struct lane_adapter *adapter, struct outbox_row *row)
              (int64_t)row->event, row->seq, (int64_t)adapter->lane);
 }
 
-static bool is_held(const struct lane_adapter *adapter, int64_t epoch)
+bool tables_is_held(const struct sim *sim, size_t lane, const struct proc *proc, int64_t epoch)
 {
-    const struct fake_lease *lease = &adapter->link.db->sim->tables->leases[adapter->lane].base;
+    const struct fake_lease *lease = &sim->tables->leases[lane].base;
 
-    return lease->epoch == epoch && strcmp(lease->owner, adapter->link.proc->name) == 0;
+    return lease->epoch == epoch && strcmp(lease->owner, proc->name) == 0;
 }
 
-/* The promise: a relay that has lost the lease deletes and moves nothing. */
-static void check_fence(const struct lane_adapter *adapter, int64_t epoch)
+static bool is_held(const struct lane_adapter *adapter, int64_t epoch)
+{
+    return tables_is_held(adapter->link.db->sim, adapter->lane, adapter->link.proc, epoch);
+}
+
+void tables_check_fence(const struct lane_adapter *adapter, int64_t epoch)
 {
     struct sim *sim = adapter->link.db->sim;
     const struct fake_lease *lease = &sim->tables->leases[adapter->lane].base;
 
     if (!is_held(adapter, epoch))
-        sim_fail(
-            sim, STORY_ALL, "fence: %s takes rows from lane %zu with epoch %lld, which is %lld",
-            adapter->link.proc->name, adapter->lane, (long long)epoch, (long long)lease->epoch);
+        sim_fail(sim, STORY_ALL, "fence: %s writes for lane %zu with epoch %lld, which is %lld",
+                 adapter->link.proc->name, adapter->lane, (long long)epoch,
+                 (long long)lease->epoch);
 }
 
 /* As the adapter does it: first a look at the lease, then the deletions. */
@@ -311,17 +350,17 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     struct lane_adapter *adapter = ctx;
     struct sim *sim = adapter->link.db->sim;
     struct outbox_table *table = &sim->tables->lanes[adapter->lane];
-    enum rc rc = adapter_call(adapter, err);
+    enum rc rc = tables_call(adapter, err);
 
     *fenced = false;
     if (rc != RC_OK)
         return rc;
     *fenced = !is_held(adapter, epoch) && sim->fault != FAULT_DELETE_UNFENCED;
     if (!*fenced)
-        check_fence(adapter, epoch);
+        tables_check_fence(adapter, epoch);
     rc = link_answer(&adapter->link, err);
     if (rc == RC_OK && !*fenced)
-        rc = adapter_call(adapter, err);
+        rc = tables_call(adapter, err);
     if (rc != RC_OK || *fenced)
         return rc;
     for (int64_t seq = ranges[0].from;
@@ -332,7 +371,7 @@ static enum rc delete_ranges(void *ctx, const struct seq_range *ranges, size_t c
     for (int64_t seq = ranges[0].from;
          seq <= fake_outbox_scan_to(&table->fake, ranges[count - 1].to); seq++) {
         if (table->rows[seq].state == OUTBOX_COMMITTED && fake_outbox_in_ranges(seq, ranges, count))
-            delete_row(adapter, &table->rows[seq]);
+            tables_delete_row(adapter, &table->rows[seq]);
     }
     return link_answer(&adapter->link, err);
 }
@@ -346,6 +385,37 @@ static void row_moved(void *ctx, struct fake_row *base, bool commit)
         return;
     row->state = OUTBOX_DELETED;
     sim->tables->lanes[row->lane].left--;
+}
+
+static void row_copied(void *ctx, struct fake_row *base, bool commit)
+{
+    struct outbox_row *row = (struct outbox_row *)base;
+
+    (void)ctx;
+    row->moved = row->moved || commit;
+}
+
+/* Of a lane that reads the binary log: the row stays in the table, and is skipped if it has a task.
+ * In the program a unique key keeps others from making one at the same time. */
+static enum rc copy_row(struct lane_adapter *adapter, const struct relay_move *move,
+                        struct err *err)
+{
+    struct link *link = &adapter->link;
+    struct sim *sim = link->db->sim;
+    struct outbox_row *row = tables_row_of(sim, tables_event_of(sim, move->row->id));
+    enum rc rc = link_lock(link, &row->row, err);
+
+    if (rc == RC_OK)
+        rc = link_call(link, err);
+    if (rc != RC_OK || retry_has_event(sim, row->event))
+        return rc;
+    if (sim->fault != FAULT_MOVE_WITHOUT_TASK)
+        retry_insert(link, row, move->ordering_key);
+    link_wrote(link, &row->row, row_copied);
+    sim_tell(sim, link->proc->name, sim->events[row->event].key,
+             "copies event %lld, seq %lld of lane %lld", (int64_t)row->event, row->seq,
+             (int64_t)adapter->lane);
+    return link_answer(link, err);
 }
 
 static enum rc move_row(struct lane_adapter *adapter, const struct relay_move *move,
@@ -379,9 +449,9 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
 
     *fenced = false;
     if (rc == RC_OK)
-        rc = adapter_call(adapter, err);
+        rc = tables_call(adapter, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
-        rc = move_row(adapter, &moves[i], err);
+        rc = moves[i].row ? copy_row(adapter, &moves[i], err) : move_row(adapter, &moves[i], err);
     if (rc == RC_OK)
         rc = link_call(&adapter->link, err);
     if (rc == RC_OK && sim->fault != FAULT_MOVE_UNFENCED) {
@@ -393,7 +463,7 @@ static enum rc move_rows(void *ctx, const struct relay_move *moves, size_t count
     if (rc == RC_OK && !*fenced) {
         /* A process that was frozen here has lost the transaction, and the lock with it. */
         if (link_is_open(&adapter->link))
-            check_fence(adapter, epoch);
+            tables_check_fence(adapter, epoch);
         return link_commit(&adapter->link, err);
     }
     link_rollback(&adapter->link);
@@ -404,7 +474,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, voi
                          struct err *err)
 {
     struct lane_adapter *adapter = ctx;
-    enum rc rc = adapter_call(adapter, err);
+    enum rc rc = tables_call(adapter, err);
 
     return rc == RC_OK ? retry_load_keys(adapter, keys_max, on_key, on_key_ctx, err) : rc;
 }
@@ -412,7 +482,7 @@ static enum rc load_keys(void *ctx, size_t keys_max, diverter_on_key on_key, voi
 static enum rc keys_left(void *ctx, struct lane_key *keys, size_t count, struct err *err)
 {
     struct lane_adapter *adapter = ctx;
-    enum rc rc = adapter_call(adapter, err);
+    enum rc rc = tables_call(adapter, err);
 
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         keys[i].left = retry_has_key(adapter->link.db->sim, adapter->lane, keys[i].ordering_key);

@@ -23,6 +23,11 @@ struct outbox_row {
     bool refused; /* the broker refuses it */
     bool oversize;
     bool unsendable; /* send() refuses it */
+    /* Of a lane that reads the binary log. */
+    int64_t written_ms; /* by the database's clock */
+    size_t log_number;  /* among the committed rows of its lane in the log, from 1 */
+    bool moved;         /* it has or had a task in the retry queue */
+    bool recorded;      /* it was saved that it is done */
 };
 
 struct outbox_table {
@@ -55,7 +60,9 @@ struct tables {
 /* The database that a lane's rows are of, as its connections keep it together. */
 struct lane_origin {
     int64_t noted; /* 0: none yet */
+    bool lost;     /* another one was met */
     struct lane *lane;
+    bool of_cleaner; /* the lane does not lose its lease */
 };
 
 /* One lane of a relay: the connection of one of its adapters. */
@@ -83,6 +90,24 @@ int64_t tables_reserve(struct link *link, size_t lane, size_t count);
 void tables_insert(struct link *link, size_t lane, int64_t seq, size_t event);
 
 struct outbox_row *tables_row(struct sim *sim, size_t lane, int64_t seq);
+/* The row of an event, which was inserted. */
+struct outbox_row *tables_row_of(struct sim *sim, size_t event);
+/* The event whose row a relay has read: the database may have another row with this seq now, or
+ * none. */
+size_t tables_event_of(const struct sim *sim, struct bytes id);
+/* Writes a row as it is read, without seq and epoch. */
+void tables_show_row(const struct sim *sim, size_t event, bool oversize, char key[FAKE_KEY_SIZE],
+                     struct relay_row *out);
+
+/* Whether the process holds the lane's lease with this epoch. */
+bool tables_is_held(const struct sim *sim, size_t lane, const struct proc *proc, int64_t epoch);
+/* The promise: a relay that has lost the lease writes nothing. */
+void tables_check_fence(const struct lane_adapter *adapter, int64_t epoch);
+
+/* A statement of a relay: as link_call(), and another database than the noted one is refused. */
+enum rc tables_call(struct lane_adapter *adapter, struct err *err);
+/* Deletes the row of an event in the adapter's lane, which checks the promises. */
+void tables_delete_row(struct lane_adapter *adapter, struct outbox_row *row);
 
 /* The adapter must not move afterwards. */
 struct source tables_source(struct lane_adapter *adapter);
