@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# The scripts with which a Galera node hands its data to a new one. They are in mariadb-server, which
-# would start a service: they are taken out of it, and nothing is installed.
+# The scripts with which a Galera node hands its data to a new one, and the plugin with which a server
+# encrypts its files. They are in mariadb-server, which would start a service: they are taken out of it, and
+# nothing is installed.
 
 # galera_download FOLDER: mariadb-server as this machine's sources have it. Where apt's lists are
 # empty, they are fetched into the folder: the machine's own are root's.
@@ -27,7 +28,9 @@ galera_scripts_make() {
     }
     dpkg -x "$work"/mariadb-server_*.deb "$work/root" || return 1
     cp "$work"/root/usr/bin/wsrep_sst_* "$out/" || return 1
+    mkdir "$out/plugin" || return 1
+    cp "$work"/root/usr/lib/mysql/plugin/file_key_management.so "$out/plugin/" || return 1
     rm -rf "$work"
 }
 
-galera_scripts() { cache_part galera-scripts-1 galera_scripts_make; }
+galera_scripts() { cache_part galera-scripts-2 galera_scripts_make; }

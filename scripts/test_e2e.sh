@@ -81,9 +81,14 @@ e2e_mysql() {
     programs+=("mysql=$ROOT/build/mysql/tallybox-run")
 }
 
-# Without its scripts no cluster can be started: the classes that need one are left out.
+# Without its scripts no cluster can be started: the classes that need one are left out, and so are those
+# that need a plugin of the same package.
 e2e_galera() {
-    galera_scripts >/dev/null && return
+    local scripts
+    if scripts=$(galera_scripts); then
+        export TALLYBOX_MARIADB_PLUGINS=$scripts/plugin
+        return
+    fi
     test_missing "$E2E_TIER with Galera: its scripts cannot be fetched (see above)"
     E2E_WITHOUT+=' galera'
 }

@@ -202,23 +202,22 @@ class Batches(BatchCase):
             self.check_transactions_that_are_rolled_back()
 
 
-if suite.DATABASE == "mysql":
+class WithoutGtids(BatchCase):
+    """With GTIDs MySQL refuses transactions that could leave undone rows in the log."""
 
-    class WithoutGtids(BatchCase):
-        """With GTIDs MySQL refuses transactions that could leave undone rows in the log."""
+    database = "mysql"
+    seconds = 30
+    arguments = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]
 
-        seconds = 30
-        arguments = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]
+    def setUp(self):
+        super().setUp()
+        self.start = self.start_by_file()
 
-        def setUp(self):
-            super().setUp()
-            self.start = self.start_by_file()
+    def test_parts_that_are_undone(self):
+        self.check_undone_parts()
 
-        def test_parts_that_are_undone(self):
-            self.check_undone_parts()
-
-        def test_transactions_that_are_rolled_back(self):
-            self.check_transactions_that_are_rolled_back()
+    def test_transactions_that_are_rolled_back(self):
+        self.check_transactions_that_are_rolled_back()
 
 
 if __name__ == "__main__":
