@@ -231,6 +231,8 @@ class Chaos:
         if not enough:
             print(f"VIOLATION: {self.votes} acknowledged votes in {self.seconds} s prove nothing")
         unproven = [what for what in PROVEN if not verdict.facts[what]]
+        if finish.exact_lanes(self.world.stack) and not verdict.facts["records of exactly-once lanes"]:
+            unproven.append("lanes that publish exactly once")
         if not self.world.clients.pushed:
             unproven.append("configurations pushed to clients")
         if unproven:

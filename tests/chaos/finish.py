@@ -15,6 +15,7 @@ import judge_reads
 import ledger
 import plan
 import readers
+import task_operator
 import wire
 import writers
 
@@ -79,6 +80,12 @@ def wait_lists(world, tick, say, seconds=LISTS_S):
         time.sleep(0.25)
 
 
+def exact_lanes(stack):
+    """Lanes that publish each event once."""
+    return frozenset(lane for lane in installation.LANES
+                     if stack.settings.get(f"lane.{lane}.exactly_once") == "yes")
+
+
 def read_tables(stack):
     """Everything the judge compares."""
     rows = [judge.Row(content, seq, voter, voting, votes, str(uuid.UUID(bytes=event)))
@@ -100,17 +107,19 @@ def read_tables(stack):
               for lane in installation.LANES},
         dead=stack.sql("SELECT topic, partition_id, record_offset, reason FROM dead_record"),
         tasks=stack.sql("SELECT id, ordering_key, state FROM retry_task"),
-        ended={event: ended for event, *ended in stack.sql(
+        ended={task_operator.event_of(key): ended for key, *ended in stack.sql(
             "SELECT h.idempotency_key, h.outcome, h.attempts, (SELECT COUNT(*) FROM retry_attempt "
             "a WHERE a.task_id = h.id AND a.outcome IN ('failed', 'rejected')) "
-            "FROM retry_task_history h")},
+            "FROM retry_task_history h ORDER BY h.id")},  # of a task that was replaced, the later
         closed={row[0] for row in stack.sql(
             "SELECT content_id FROM vote_tally WHERE ended_at IS NOT NULL")},
-        lasts={row[0] for row in stack.sql("SELECT DISTINCT content_id FROM vote_last")})
+        lasts={row[0] for row in stack.sql("SELECT DISTINCT content_id FROM vote_last")},
+        exact=exact_lanes(stack))
 
 
 def read_records(world):
-    """Every record of the topics, a partition at a time."""
+    """Every committed record of the topics, a partition at a time: kcat reads with
+    isolation.level = read_committed."""
     stack = world.stack
     bootstrap = suite.kafka().bootstrap
     for partition in range(installation.PARTITIONS):
@@ -120,13 +129,14 @@ def read_records(world):
                 vote = json.loads(record.value)
             yield judge.Record(stack.topic, partition, record.offset, record.key.decode(),
                                record.headers["id"], vote["voterId"], vote["voting"],
-                               vote["votes"], None)
+                               vote["votes"], None, record.headers.get("lane"))
     for steps in (world.step_topic, world.task_topic):
         for partition in range(wire.partitions(bootstrap, steps)):
             for record in wire.read_topic(bootstrap, steps, READ_S, partition):
                 yield judge.Record(steps, partition, record.offset, record.key.decode(),
                                    record.headers["id"], None, None, None,
-                                   int(record.value) if record.value.isdigit() else -1)
+                                   int(record.value) if record.value.isdigit() else -1,
+                                   record.headers.get("lane"))
 
 
 def roll_up_and_verify(stack, verdict):

@@ -212,6 +212,10 @@ class Installation:
             self.roles[name] = self.make_role(name).start()
         for role in self.roles.values():
             role.wait_ready(120)
+        # A lane that reads the log begins at its end, and only while its table has no rows.
+        if self.stack.settings["lane.outbox.source"] == "binlog":
+            suite.wait_for("the position of the lane", lambda: self.stack.number(
+                "SELECT COUNT(*) FROM relay_position") > 0, 120)
 
     def next_settings(self):
         """Partitions for one month more have to be made."""

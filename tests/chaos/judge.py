@@ -12,8 +12,9 @@ import itertools
 KEPT = 50  # findings of one kind that are described; all are counted
 
 # A record of a topic, with what is needed of it: votes and voting only of votes, n only of steps; a
-# tombstone has none of them.
-Record = collections.namedtuple("Record", "topic partition offset key event voter voting votes n")
+# tombstone has none of them. lane: of the relay that sent it, None: of no lane.
+Record = collections.namedtuple("Record", "topic partition offset key event voter voting votes n "
+                                "lane", defaults=(None,))
 # A row of vote_document.
 Row = collections.namedtuple("Row", "content seq voter voting votes event")
 
@@ -23,10 +24,12 @@ Row = collections.namedtuple("Row", "content seq voter voting votes event")
 # dead [(topic, partition, offset, reason)], tasks [(id, ordering key, state)] that are left,
 # ended {event: (outcome, attempts, rows of retry_attempt)}, closed: contents whose tallies have
 # ended, lasts: contents with rows in vote_last, grown {topic: {partition: its end}} when partitions
-# were added to the topic, for which the records before come first
+# were added to the topic, for which the records before come first, exact: lanes that publish each
+# event once
 Tables = collections.namedtuple(
     "Tables", "rows states counts tallies remarks transactions counters left dead tasks ended "
-    "closed lasts grown", defaults=((), {}, frozenset(), frozenset(), {}))
+    "closed lasts grown exact",
+    defaults=((), {}, frozenset(), frozenset(), {}, frozenset()))
 
 
 class Verdict:
@@ -171,10 +174,14 @@ class Account:
             self.steps[event] = key, n
 
 
+def _place(record):
+    return f"{record.topic}[{record.partition}]@{record.offset}"
+
+
 class Topics:
     """What Kafka holds: the first occurrence of each event, by key in order of offset."""
 
-    def __init__(self, records, dead_places, grown, verdict):
+    def __init__(self, records, dead_places, tables, verdict):
         self.dead = set()                            # events of dead records
         self.first = {}                              # event: record
         self.by_key = collections.defaultdict(list)  # (topic, key): first occurrences
@@ -185,15 +192,19 @@ class Topics:
             if (record.topic, record.partition, record.offset) in dead_places:
                 self.dead.add(record.event)
             key = record.topic, record.key
-            since = (*key, self._is_new(record, grown))
+            since = (*key, self._is_new(record, tables.grown))
             if partitions.setdefault(since, record.partition) != record.partition:
                 verdict.add("reordered", f"key {record.key} of {record.topic} is in partitions "
                             f"{partitions[since]} and {record.partition}")
             if record.voting is None and record.n is None:
                 self.tombstones.setdefault(key, len(self.by_key[key]))
                 continue
+            verdict.facts["records of exactly-once lanes"] += record.lane in tables.exact
             if record.event in self.first:
                 verdict.facts["duplicates in Kafka"] += 1
+                if record.lane in tables.exact:
+                    verdict.add("twice", f"{record.event} of lane {record.lane} was committed at "
+                                f"{_place(self.first[record.event])} and {_place(record)}")
                 continue
             self.first[record.event] = record
             self.by_key[key].append(record)
@@ -203,10 +214,6 @@ class Topics:
         """Whether partitions had been added before it was written."""
         ends = grown.get(record.topic)
         return ends is not None and record.offset >= ends.get(record.partition, 0)
-
-
-def _place(record):
-    return f"{record.topic}[{record.partition}]@{record.offset}"
 
 
 def _is_skipped(event, account, tables):
@@ -505,7 +512,7 @@ def judge(entries, records, tables):
     verdict.facts.update(account.facts)
     for violation in account.violations:
         verdict.add("totals", violation)
-    topics = Topics(records, {place[:3] for place in tables.dead}, tables.grown, verdict)
+    topics = Topics(records, {place[:3] for place in tables.dead}, tables, verdict)
     for *place, reason in tables.dead:
         verdict.add("totals", f"dead_record holds {place}, which was a good vote: {reason}")
     for lane, ids in tables.left.items():

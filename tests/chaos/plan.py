@@ -52,7 +52,7 @@ def survivors(seed):
 def settings(seed):
     """What operators set one way or the other, so that seeds meet different installations."""
     rng = random.Random(f"settings {seed}")
-    return {
+    chosen = {
         "kafka.consumer.partition.assignment.strategy":
             rng.choice(("range", "roundrobin", "cooperative-sticky")),
         "consumer.appliers": rng.choice((1, 1, 3)),
@@ -69,6 +69,8 @@ def settings(seed):
         "lane.outbox.source": rng.choice(("table", "binlog")),
         "lane.outbox.keep_ms": rng.choice((0, 1000)),
     }
+    exact = rng.choice(("no", "yes")) if chosen["lane.outbox.source"] == "binlog" else "no"
+    return {**chosen, "lane.outbox.exactly_once": exact}
 
 
 def _choose(rng, weights):

@@ -5,6 +5,7 @@ operator is about to do goes into a ledger first."""
 
 import json
 import random
+import re
 import zlib
 
 import suite
@@ -13,12 +14,18 @@ import ledger
 SKIPPED_OF = 3     # one of so many refused rows is skipped
 INTERRUPTED = 0.15  # of corrections: the operator is called away before the task may run
 LOOK_ROWS = 50
+MOVED = re.compile(r"^([0-9a-f-]{36})/\d+\.\d+\.\d+$")
 GROUP_EVERY = 4    # looks
 
 
 def action_for(event):
     """What is done with a refused row; the same at every look."""
     return "skip" if zlib.crc32(event.encode()) % SKIPPED_OF == 0 else "correct"
+
+
+def event_of(idempotency_key):
+    """A lane that publishes exactly once writes the move behind the event id."""
+    return MOVED.sub(r"\1", idempotency_key) if idempotency_key else idempotency_key
 
 
 class TaskOperator:
@@ -48,7 +55,7 @@ class TaskOperator:
             if done.returncode != suite.DONE:
                 return
             for task in json.loads(done.stdout)["tasks"]:
-                self.decide(task["id"], task["idempotency_key"])
+                self.decide(task["id"], event_of(task["idempotency_key"]))
 
     def group(self, name):
         """Each change is pushed to the clients of the group."""

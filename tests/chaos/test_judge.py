@@ -17,7 +17,7 @@ class World:
 
     def __init__(self):
         self.entries, self.records, self.rows = [], [], []
-        self.grown = {}
+        self.grown, self.exact = {}, frozenset()
         self.states, self.counts = {}, {1: 0, 2: 0}
         self.transactions = set()
         self.counters = {"a": 0, "b": 0, "http-1": 0, "exec-1": 0}
@@ -133,7 +133,7 @@ class World:
         tables = judge.Tables(self.rows, self.states, self.counts,
                               getattr(self, "tallies", newest), remarks, self.transactions,
                               self.counters, self.left, self.dead, self.tasks, self.ended,
-                              self.closed, self.lasts, self.grown)
+                              self.closed, self.lasts, self.grown, self.exact)
         return judge.judge(self.entries, self.records, tables)
 
 
@@ -288,6 +288,18 @@ class Judge(JudgeCase):
         at = self.world.place("t4-a4")
         self.world.records[at] = self.world.records[at]._replace(partition=2)
         self.assert_found("reordered", 1)
+
+    def test_an_event_of_a_lane_that_publishes_once_must_not_repeat(self):
+        self.world.records = [record._replace(lane="outbox") for record in self.world.records]
+        self.world.records.append(self.world.records[self.world.place("t1-a2")]._replace(offset=99))
+        self.assertTrue(self.world.verdict().good, self.world.verdict().text())
+        self.assertEqual(self.world.verdict().facts["duplicates in Kafka"], 1)
+        self.world.exact = frozenset({"orders"})
+        self.assertTrue(self.world.verdict().good, self.world.verdict().text())
+        self.world.exact = frozenset({"orders", "outbox"})
+        verdict = self.assert_found("twice", 1)
+        self.assertIn("t1-a2", verdict.stories["twice"][0])
+        self.assertEqual(verdict.facts["records of exactly-once lanes"], len(self.world.records))
 
     def test_a_rolled_back_step_in_the_topic_is_a_wrong_total(self):
         self.world.transaction("t9", [("a", 6)], "rolled back")

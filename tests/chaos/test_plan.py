@@ -20,6 +20,11 @@ class Plan(unittest.TestCase):
         self.assertEqual(plan.text(7, plan.make(7, 120)), plan.text(7, plan.make(7, 120)))
         self.assertNotEqual(plan.make(7, 120), plan.make(8, 120))
 
+    def test_some_lanes_that_read_the_log_publish_exactly_once(self):
+        seen = {(chosen["lane.outbox.source"], chosen["lane.outbox.exactly_once"])
+                for chosen in map(plan.settings, range(40))}
+        self.assertEqual(seen, {("table", "no"), ("binlog", "no"), ("binlog", "yes")})
+
     def test_every_kind_of_fault_hits_every_target_it_can(self):
         seen = {(fault.kind, fault.target) for seed in range(40)
                 for fault in plan.make(seed, 300)}
