@@ -25,6 +25,7 @@ SETTLE_S = 120        # for work to be shared again after a change
 CUT_S = 12
 VOTES_BETWEEN = 300   # acknowledged votes that prove that the pipeline works
 LANES = 4
+BINLOG_LANE = "outbox_3"
 PARTITIONS = 12
 TOPIC = load.TOPIC
 PROTOCOLS = {
@@ -155,8 +156,21 @@ class Scenarios:
             lines.append(f"to {count} in {took:.1f} s")
         return "; ".join(lines)
 
+    def holder_of(self, lane):
+        """The container of the relay that holds a lane."""
+        held = f'tallybox_relay_lease_held{{lane="{lane}"}}'
+        for container in cluster.containers("relay"):
+            try:
+                if self.controls.metrics(container).get(held) == 1:
+                    return container
+            except OSError as reason:
+                raise NotThere(f"{container.name}: {reason!r}") from reason
+        raise NotThere(f"no relay holds {lane}")
+
     def crash_relay(self):
-        self.controls.crash(cluster.containers("relay")[0])
+        """The one that holds the lane of the binary log."""
+        self.controls.crash(wait_for("the holder of the binlog lane",
+                                     lambda: self.holder_of(BINLOG_LANE), SETTLE_S, 0.2))
         begin = time.monotonic()
         self.flows()
         self.controls.wait_healthy("relay")

@@ -205,6 +205,20 @@ class Up(unittest.TestCase):
                 "SELECT COUNT(*) FROM relay_lease WHERE lane LIKE 'outbox%' GROUP BY owner")]
         wait_for("two lanes for each relay", lambda: shares() == [2, 2])
 
+    def test_one_lane_reads_the_binary_log(self):
+        cluster.cluster("vote", "--count", "50")
+
+        def position():
+            text = cluster.cluster("compose", "run", "--rm", "-T", "tools", "status", "--json")
+            lanes = json.loads(text)["outbox"]["lanes"]
+            found = {lane["lane"]: lane["position"] for lane in lanes}
+            others = [found[name] for name in ("outbox", "outbox_1", "outbox_2")]
+            return found["outbox_3"] if others == [None] * 3 else None
+        saved = wait_for("the position of the lane", position, every=3)
+        self.assertIn(":", saved["gtids"])
+        wait_for("its published rows to be deleted",
+                 lambda: cluster.number("SELECT COUNT(*) FROM outbox_3") == 0)
+
     def test_twelve_partitions_are_shared_by_three_consumers(self):
         def shares():
             return sorted(value for _, value in cluster.query("tallybox_consumer_partitions"))
