@@ -37,7 +37,15 @@ Measured only when they are named:
                   without; ceiling: librdkafka alone
   relay_binlog_single
                   the same with 250 k rows, each in a transaction of its own
-  latency_binlog  from COMMIT until seen in Kafka, 1 k rows/s, by such a lane
+  relay_exactly_once
+                  drains 1 M rows in Kafka transactions (exactly_once = yes), compared with the same
+                  lane at least once; from COMMIT until seen by a reader of committed records,
+                  1 k rows/s
+  relay_binlog_writers
+                  as relay_writers, by such a lane
+  latency_binlog  from COMMIT until seen in Kafka and in vote_document, 1 k rows/s, by such a lane
+  memory_binlog   memory of a relay with such a lane: 1 M rows in one transaction, a row of 16 MiB, and
+                  one that is too large to be published
   idle_binlog     CPU and memory of a relay with such a lane while nothing happens
   retry           tasks of the retry queue that do nothing: 1, 2 and 4 processes, 10 k and 2 M
                   waiting; and how long after its INSERT a task is tried first

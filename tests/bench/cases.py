@@ -46,10 +46,10 @@ class Bench:
     def seconds(self, count):
         return max(1, int(count * self.scale))
 
-    def warm_up(self, run, *arguments):
+    def warm_up(self, run, *arguments, **options):
         """A run that is not counted. Where a bench is only tried, none is worth waiting for."""
         if self.scale >= WARM_SCALE:
-            run(*arguments)
+            run(*arguments, **options)
 
     @contextlib.contextmanager
     def stack(self, name, settings=None, lane="table"):
@@ -188,7 +188,9 @@ def start_relay(stack):
 def begin_lane(stack):
     """A lane that reads a stream does not see rows that were written before its first position."""
     if reads_stream(stack):
-        start_relay(stack).end()
+        relay = start_relay(stack)
+        suite.wait_for("a position", lambda: stack.number("SELECT COUNT(*) FROM relay_position"))
+        relay.end()
 
 
 def drain(stack, rows):
@@ -313,10 +315,11 @@ class Writers:
         return json.loads(said)["rows_per_s"]
 
 
-def writers_run(bench, rows, seconds):
+def writers_run(bench, rows, seconds, lane="table"):
     """The relay's run beside writers, and the writers' rate with it and without."""
-    with bench.stack("writers") as stack:
+    with bench.stack("writers", lane=lane) as stack:
         order_topic(stack)
+        begin_lane(stack)
         writers = Writers(stack)
         time.sleep(seconds)
         alone = writers.end()
@@ -330,21 +333,25 @@ def writers_run(bench, rows, seconds):
     return {**run, "alone": alone, "beside": beside}
 
 
-def case_relay_writers(bench):
+def add_writers(bench, name, rows, lane="table"):
     """A backlog drains while 8 connections write: `writers_share` is their rate meanwhile over their
     rate where no relay runs."""
-    bench.warm_up(writers_run, bench, bench.rows(50000), 1)
-    runs = [writers_run(bench, bench.rows(500000), bench.seconds(5)) for _ in range(bench.runs)]
+    bench.warm_up(writers_run, bench, bench.rows(50000), 1, lane)
+    runs = [writers_run(bench, rows, bench.seconds(5), lane) for _ in range(bench.runs)]
     share = statistics.median(run["beside"] / run["alone"] for run in runs)
     bench.lines.add(report.of_rows(
-        "relay_writers", suite.DATABASE, runs, writers_share=round(share, 3),
+        name, suite.DATABASE, runs, writers_share=round(share, 3),
         writers_rows_per_s=round(report.median(runs, "beside"), 1)))
+
+
+def case_relay_writers(bench):
+    add_writers(bench, "relay_writers", bench.rows(500000))
 
 
 # --- latency ---
 
-def latency_run(bench, see, rate, seconds, lane="table"):
-    with bench.stack("latency", {"relay.topic_partitions": 8}, lane) as stack:
+def latency_run(bench, see, rate, seconds, lane="table", settings=None):
+    with bench.stack("latency", {"relay.topic_partitions": 8, **(settings or {})}, lane) as stack:
         wire.create_topic(suite.kafka().bootstrap, stack.topic, 8)
         roles = [start_relay(stack)]
         if see == "log":

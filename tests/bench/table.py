@@ -23,10 +23,21 @@ NAMES = (
      "librdkafka alone"),
     (r"relay_binlog_single", "relay, `source = binlog`: 250 k rows, one in each transaction",
      "librdkafka alone"),
+    (r"relay_exactly_once", "relay, `source = binlog`, `exactly_once = yes`: 1 M rows published",
+     "the same at least once"),
     (r"relay_writers", "relay, while 8 connections write", ""),
+    (r"relay_binlog_writers", "relay, `source = binlog`, while 8 connections write", ""),
     (r"latency_kafka_(\d+)", "COMMIT until read from Kafka, {} a second", ""),
     (r"latency_binlog_(\d+)", "COMMIT until read from Kafka, {} a second, `source = binlog`", ""),
+    (r"latency_exactly_once_(\d+)", "COMMIT until read from Kafka, {} a second, `source = binlog`, "
+     "`exactly_once = yes`", ""),
     (r"latency_log_(\d+)", "COMMIT until in `vote_document`, {} a second", ""),
+    (r"latency_binlog_log_(\d+)", "COMMIT until in `vote_document`, {} a second, "
+     "`source = binlog`", ""),
+    (r"memory_binlog_transaction", "relay, `source = binlog`: 1 M rows in one transaction", ""),
+    (r"memory_binlog_row", "relay, `source = binlog`: a row of 16 MiB, published", ""),
+    (r"memory_binlog_refused_row", "relay, `source = binlog`: a row of 17 MB, moved into the retry "
+     "queue", ""),
     (r"consume_uniform", "consume: 1 M votes, 20 k contents alike", "its transactions in a bare loop"),
     (r"consume_duplicates", "the same, each 100th record twice", "the same"),
     (r"consume_zipf", "consume: 1 M votes, contents by Zipf's law", "its transactions in a bare loop"),
@@ -122,7 +133,8 @@ def against_of(line, against):
 
 # How the page calls what a target is about.
 MEASURES = {"ratio": "ratio", "rows_ratio": "ratio", "cpu_ratio": "CPU", "rss_mib": "RSS MiB",
-            "p50_ms": "p50 ms", "p99_ms": "p99 ms", "idle_cpu_pct": "CPU %"}
+            "p50_ms": "p50 ms", "p99_ms": "p99 ms", "idle_cpu_pct": "CPU %",
+            "writers_share": "ratio"}
 
 
 def missed_of(line):

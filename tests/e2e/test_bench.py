@@ -24,9 +24,10 @@ import table  # noqa: E402
 
 PROMISED = {"rows_per_s", "ceiling_rows_per_s", "ratio", "cpu_us_per_row", "rss_mib", "spread"}
 # No program of ours can be a ceiling for these, or none makes sense.
-BARE = ("relay_scale", "relay_writers", "rollup", "pipeline")
+BARE = ("relay_scale", "relay_writers", "relay_binlog_writers", "rollup", "pipeline")
 # What lines of a case say beside that.
-MORE = {"relay_writers": {"writers_share"}, "relay_scale_1m": {"of_small"},
+MORE = {"relay_writers": {"writers_share"}, "relay_binlog_writers": {"writers_share"},
+        "memory_binlog_transaction": {"rows_per_s"}, "relay_scale_1m": {"of_small"},
         "relay_scale_5m": {"of_small"}, "consume_zipf": {"insert_rows_per_s", "of_insert"},
         "consume_uniform": {"insert_rows_per_s"}, "consume_duplicates": {"insert_rows_per_s"},
         **{f"retry_{processes}_{backlog}": {"server_cpu_us_per_row",
@@ -48,7 +49,11 @@ EXPECTED = {
     "rollup": {"rollup_1", "rollup_10", "rollup_100"},
     "relay_binlog": {"relay_binlog", "relay_binlog_plain"},
     "relay_binlog_single": {"relay_binlog_single"},
-    "latency_binlog": {"latency_binlog_1000"},
+    "relay_exactly_once": {"relay_exactly_once", "latency_exactly_once_1000"},
+    "relay_binlog_writers": {"relay_binlog_writers"},
+    "latency_binlog": {"latency_binlog_1000", "latency_binlog_log_1000"},
+    "memory_binlog": {"memory_binlog_transaction", "memory_binlog_row",
+                      "memory_binlog_refused_row"},
     "idle_binlog": {"idle_relay_binlog"},
     "disk": {f"disk_{table}" for table in
              ("vote_state", "vote_count", "outbox", "vote_document", "vote_tally", "vote_last",
@@ -85,6 +90,8 @@ class Bench(unittest.TestCase):
             wanted = {"rate", "p50_ms", "p99_ms", "p999_ms", "spread"}
         elif name.startswith("idle"):
             wanted = {"idle_cpu_pct", "rss_mib"}
+        elif name == "memory_binlog":
+            wanted = {"rss_mib", "spread"}
         elif name == "rebalance":
             wanted = {"quiet_ms", "kept_ms", "moved_ms"}
         elif name == "disk":
@@ -129,6 +136,16 @@ class Bench(unittest.TestCase):
                 said, trouble = process.communicate(timeout=90)
         self.assertEqual((process.returncode, trouble), (0, ""))
         self.assertEqual(json.loads(said)["rows"], 8)
+
+    def test_a_warm_up_is_the_run_that_is_counted_later(self):
+        seen = []
+
+        def run(*arguments, **options):
+            seen.append((arguments, options))
+
+        cases.Bench(None, 1, cases.WARM_SCALE / 2).warm_up(run, 1)
+        cases.Bench(None, 1, cases.WARM_SCALE).warm_up(run, 2, exact=True)
+        self.assertEqual(seen, [((2,), {"exact": True})])
 
     def test_a_case_that_is_not_there_is_said(self):
         with self.assertRaises(SystemExit) as ended, open(os.devnull, "w", encoding="utf-8") as out:
@@ -194,6 +211,14 @@ class Table(unittest.TestCase):
         self.assertEqual(report.missed_of(line), {"ratio": 0.8, "rss_mib": 40})
         self.assertEqual(report.missed_of({**line, "ratio": 0.8, "rss_mib": 40}), {})
         self.assertEqual(report.missed_of({**line, "case": "relay"}), {})
+        beside = {**RELAY, "case": "relay_binlog_writers", "writers_share": 0.79}
+        self.assertEqual(report.missed_of(beside), {"writers_share": 0.8})
+        self.assertEqual(report.missed_of({**beside, "writers_share": 0.8}), {})
+
+    def test_each_target_belongs_to_a_case_that_the_page_can_print(self):
+        for name, targets in report.TARGETS.items():
+            self.assertTrue(table.place_of(name), name)
+            self.assertLessEqual(set(targets), set(table.MEASURES), name)
 
     def test_beside_a_peer_it_is_enough_to_be_near_the_ceiling(self):
         line = {**PEER, "case": "peers_binlog"}
@@ -221,8 +246,9 @@ class Table(unittest.TestCase):
         self.assertLess(text.index("<!-- bench:"), text.index("<!-- /bench -->"))
 
 
-for case in (*bench.STANDARD, "relay_binlog", "relay_binlog_single", "latency_binlog", "idle_binlog",
-             "retry", "disk", "rebalance"):
+for case in (*bench.STANDARD, "relay_binlog", "relay_binlog_single", "relay_exactly_once",
+             "relay_binlog_writers", "latency_binlog", "memory_binlog", "idle_binlog", "retry",
+             "disk", "rebalance"):
     setattr(Bench, f"test_{case}_says_what_it_promises",
             lambda self, name=case: self.measure(name))
 
