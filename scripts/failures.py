@@ -4,7 +4,8 @@
 
 Prints the lines in which cmocka, unittest, ctest and ./dev name what failed, in their order. The
 name of a unittest test is followed by the exception that ended it, without the traceback, so that
-the cause can be read where only the end of a long log is kept. Prints nothing when no line of the
+the cause can be read where only the end of a long log is kept: lines are cut, and a reason that
+was given before is named and not repeated. Prints nothing when no line of the
 log looks like a failure."""
 
 import re
@@ -20,7 +21,7 @@ TRACEBACK = "Traceback (most recent call last):"
 
 LINES_MAX = 120
 REASON_LINES_MAX = 6  # of one exception
-COLUMNS_MAX = 300
+COLUMNS_MAX = 200
 
 
 def is_failure(line):
@@ -59,7 +60,7 @@ def block_behind(lines, at):
 
 
 def failures(text):
-    lines, found, at = text.splitlines(), [], 0
+    lines, found, reasons, at = text.splitlines(), [], {}, 0
     while at < len(lines):
         line = lines[at]
         at += 1
@@ -68,7 +69,9 @@ def failures(text):
         found.append(line)
         if TEST.match(line):
             block = block_behind(lines, at)
-            found += reason_in(block)
+            reason = reason_in(block)
+            first = reasons.setdefault(tuple(reason), line)
+            found += reason if first is line or not reason else [f"    as {first}"]
             # What looks like a failure in it is part of its reason.
             at += len(block)
     if len(found) > LINES_MAX:

@@ -30,6 +30,9 @@ class Failing(unittest.TestCase):
         """What it is about."""
         self.fail("the reason")
 
+    def reasoned(self):
+        self.fail("the reason")
+
     def wordy(self):
         self.fail("\n".join(f"line {number}" for number in range(20)))
 
@@ -51,6 +54,12 @@ class Failures(unittest.TestCase):
         self.assertEqual(failures.failures(output_of("chained"))[1:],
                          ["    AssertionError: waited 60 s for a row",
                           "    FAILED: the log of the relay"])
+
+    def test_a_reason_that_came_before_is_named(self):
+        first, reason, second, again = failures.failures(output_of("described", "reasoned"))
+        self.assertEqual(reason, "    AssertionError: the reason")
+        self.assertNotEqual(first, second)
+        self.assertEqual(again, f"    as {first}")
 
     def test_a_docstring_is_passed_over(self):
         self.assertEqual(failures.failures(output_of("described"))[1:], ["    AssertionError: the reason"])
