@@ -2,6 +2,7 @@
 """HTTP clients that are slow, half there, wrong or many: after each of them the server answers as
 before, no vote is half counted, memory is bounded and every descriptor comes back."""
 
+import collections
 import contextlib
 import json
 import os
@@ -53,6 +54,11 @@ def chunked_request(voter, content=1):
 # A request of 3 KiB with an answer of three times as much.
 LONG_ANSWER = ("GET /v1/votes?voterId=1&contentIds=" + ",".join(map(str, range(10**15, 10**15 + 200))) +
                " HTTP/1.1\r\nHost: localhost\r\n\r\n").encode()
+
+
+def kind_of(file):
+    """An open file without the number that tells it from others."""
+    return file.partition(":[")[0]
 
 
 def status_of(answer):
@@ -115,7 +121,8 @@ class Abuse(suite.Case):
         # this process lives; the remover has two, for votes and for remarks.
         suite.wait_for("all connections to the database, and no other", lambda: (
             cls.sessions() == 4 * COMMITTERS + 5 and cls.connections() == 0))
-        cls.descriptors = cls.count_descriptors()
+        cls.at_first = collections.Counter(map(kind_of, cls.open_files()))
+        cls.descriptors = cls.at_first.total()
 
     @classmethod
     def count_descriptors(cls):
@@ -145,9 +152,10 @@ class Abuse(suite.Case):
     @classmethod
     def sessions(cls):
         """How many the server has to its database. The database itself may count some that were
-        closed a moment ago."""
-        mine, port = cls.open_files(), f":{suite.database().port:04X}"
-        return sum(row[2].endswith(port) and row[3] == ESTABLISHED and f"socket:[{row[9]}]" in mine
+        closed a moment ago. Each has two descriptors: that by which it is cut comes a moment after
+        the connection."""
+        mine, port = collections.Counter(cls.open_files()), f":{suite.database().port:04X}"
+        return sum(row[2].endswith(port) and row[3] == ESTABLISHED and mine[f"socket:[{row[9]}]"] == 2
                    for row in cls.tcp_rows())
 
     def setUp(self):
@@ -174,8 +182,9 @@ class Abuse(suite.Case):
                 self.connections() == 0 and self.count_descriptors() <= self.descriptors),
                 GONE_SECONDS)
         except AssertionError as reason:
-            raise AssertionError(f"{reason}\n{self.descriptors} at first, now "
-                                 f"{self.open_files()}") from None
+            now = collections.Counter(map(kind_of, self.open_files()))
+            raise AssertionError(f"{reason}\nmore than at first: {dict(now - self.at_first)}, less: "
+                                 f"{dict(self.at_first - now)}") from None
 
     def vote_works(self, seconds=60):
         """A vote of another client is answered, and counted."""
