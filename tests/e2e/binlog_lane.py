@@ -14,6 +14,8 @@ import suite  # noqa: E402
 
 ACCOUNT = "tallybox_relay"
 REVOKE = f"REVOKE REPLICATION SLAVE, REPLICATION CLIENT ON *.* FROM '{ACCOUNT}'@'%'"
+# Of a relay that is killed: the next one waits for its lease.
+QUICK = {"relay.lease_ms": 2000, "relay.send_timeout_ms": 1500}
 PUBLISHED = 'tallybox_relay_published_total{lane="outbox"}'
 
 
@@ -39,8 +41,7 @@ class LaneCase(suite.Case):
     """One binlog lane on the table outbox, which keeps its rows for an hour."""
 
     seconds = 190
-    settings = {"lane.outbox.source": "binlog", "relay.lease_ms": 2000,
-                "relay.send_timeout_ms": 1500, "relay.topic_partitions": 2,
+    settings = {**QUICK, "lane.outbox.source": "binlog", "relay.topic_partitions": 2,
                 "retry.poll_ms": 50, "retry.lease_ms": 2000, "retry.rescue_ms": 500}
 
     @classmethod

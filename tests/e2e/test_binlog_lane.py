@@ -29,7 +29,7 @@ class Lane(LaneCase):
     seconds = 90
 
     def test_rows_are_published_and_stay(self):
-        relay = self.relay()
+        relay = self.relay(sets=suite.PATIENT)
         trace = json.dumps({"traceparent": "00-11-22-01", "tenant": "nörth"})
         events = [event(self.kind, f"key-{n % 5}", n, headers=trace) for n in range(300)]
         self.stack.append(events[:100])
@@ -64,7 +64,7 @@ class Lane(LaneCase):
     def test_it_goes_on_after_a_clean_stop_without_a_repeat(self):
         events = []
         for run in range(4):
-            relay = self.relay()
+            relay = self.relay(sets=suite.PATIENT)
             more = [event(self.kind, f"key-{n % 7}", 1000 * run + n) for n in range(500)]
             self.stack.append(more)
             events += more
@@ -74,7 +74,7 @@ class Lane(LaneCase):
             more = [event(self.kind, f"key-{n % 7}", 1000 * run + 500 + n) for n in range(50)]
             self.stack.append(more)
             events += more
-        self.relay()
+        self.relay(sets=suite.PATIENT)
         self.wait_records(len(events))
         self.assertEqual(self.check_order(events), 0)
 

@@ -26,7 +26,7 @@ class Replicated(LaneCase):
     """The usual server with a replica, which begins as a copy of its data."""
 
     # The lease outlasts the promotion.
-    settings = {**LaneCase.settings, "relay.lease_ms": 60000}
+    settings = {**LaneCase.settings, **suite.PATIENT}
 
     def setUp(self):
         super().setUp()

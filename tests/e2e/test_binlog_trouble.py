@@ -14,7 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
-from binlog_lane import ACCOUNT, REVOKE, LaneCase, OwnLaneCase, event  # noqa: E402
+from binlog_lane import ACCOUNT, QUICK, REVOKE, LaneCase, OwnLaneCase, event  # noqa: E402
 from ports import free_port  # noqa: E402
 
 PROXY = suite.ROOT / "tests/chaos/proxy.py"
@@ -48,6 +48,7 @@ class Trouble(LaneCase):
     """With the log, the way and the broker."""
 
     seconds = 40
+    settings = {**LaneCase.settings, **suite.PATIENT}
 
     def log_files(self):
         return [row[0] for row in self.stack.sql("SHOW BINARY LOGS")]
@@ -94,7 +95,7 @@ class Trouble(LaneCase):
     def test_a_broker_that_is_away_for_longer_than_net_write_timeout(self):
         """The server cannot send what is behind the rows that the relay holds."""
         self.set_global("net_write_timeout", NET_WRITE_TIMEOUT_S)
-        self.relay()
+        self.relay(sets=QUICK)
         events = [event(self.kind, f"key-{n % 5}", n, b"%d " % n + os.urandom(500000))
                   for n in range(80)]
         self.stack.append(events[:1])
@@ -115,7 +116,7 @@ class Trouble(LaneCase):
     def test_a_way_on_which_nothing_moves_is_noticed(self):
         way = Way(suite.database().port)
         self.addCleanup(way.close)
-        relay = self.relay(sets={"mysql.port": way.port, "relay.lease_ms": 60000})
+        relay = self.relay(sets={"mysql.port": way.port})
         events = [event(self.kind, "key", n) for n in range(3)]
         self.stack.append(events[:1])
         self.wait_records(1)
@@ -163,6 +164,7 @@ class Statements(LaneCase):
     """Rows in the log by whatever statement, and statements that leave rows out of it."""
 
     seconds = 40
+    settings = {**LaneCase.settings, **suite.PATIENT}
 
     @classmethod
     def setUpClass(cls):
@@ -259,6 +261,8 @@ class DefinitionsOfSlowCommits(OwnLaneCase):
 
     database = "mysql"
     seconds = 20
+    # The lease is not renewed during the test: the first commit is the one that waits.
+    settings = {**LaneCase.settings, **suite.PATIENT}
 
     def columns(self):
         return [row[0] for row in self.stack.sql(
@@ -272,8 +276,7 @@ class DefinitionsOfSlowCommits(OwnLaneCase):
     def test_the_rows_behind_a_change_are_read_by_it(self):
         self.stack.sql("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
         self.set_global("binlog_row_metadata", "MINIMAL")
-        # Its lease is not renewed meanwhile: the first commit is the one that waits.
-        self.relay(sets={"relay.lease_ms": 60000})
+        self.relay()
         events = [event(self.kind, f"key-{n}", n) for n in range(2)]
         self.stack.append(events[:1])
         self.wait_records(1)
@@ -301,6 +304,7 @@ class Definitions(LaneCase):
     """The table is changed while the lane reads it."""
 
     seconds = 40
+    settings = {**LaneCase.settings, **suite.PATIENT}
     text = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
     # Columns with equal types change their places.
     changes = (f"ADD COLUMN more {text} DEFAULT 'more' FIRST", f"CHANGE more other {text} DEFAULT 'other'",

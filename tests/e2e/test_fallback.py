@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
-from binlog_lane import ACCOUNT, LaneCase, event  # noqa: E402
+from binlog_lane import ACCOUNT, QUICK, LaneCase, event  # noqa: E402
 
 BATCH_ROWS = 1000
 LEFT = re.compile(r"lane_left_log .*rows=(\d+) .*repeats_max=(\d+)")
@@ -21,6 +21,7 @@ COUNT = 'tallybox_relay_from_table_total{lane="outbox"}'
 
 class Fallback(LaneCase):
     seconds = 40
+    settings = {**LaneCase.settings, **suite.PATIENT}
 
     @classmethod
     def setUpClass(cls):
@@ -73,7 +74,7 @@ class Fallback(LaneCase):
         events, stop, repeats, kills = [], threading.Event(), 0, 0
         threads = self.write(events, stop)
         try:
-            relay = self.start("relay", ready=False)
+            relay = self.start("relay", ready=False, sets=QUICK)
             suite.wait_for("some rows", lambda: self.batches() > 2)
             relay.kill()
             suite.wait_for("rows that wait", lambda: self.stack.number(
@@ -82,13 +83,13 @@ class Fallback(LaneCase):
             with self.slow_batches():
                 for more in (0, 1):
                     seen = self.batches() + more
-                    relay = self.start("relay", ready=False)
+                    relay = self.start("relay", ready=False, sets=QUICK)
                     suite.wait_for("the moment", lambda seen=seen: self.server() == "from-table" and
                                    self.batches() >= seen)
                     relay.kill()
                     kills += 1
                     repeats += sum(one for _, one in self.left(relay))
-            relay = self.start("relay", ready=False)
+            relay = self.start("relay", ready=False, sets=QUICK)
             suite.wait_for("the log", lambda: self.server() != "from-table")
         finally:
             stop.set()
@@ -129,7 +130,7 @@ class Fallback(LaneCase):
                 self.stack.sql("TRUNCATE TABLE outbox")
 
     def test_a_log_that_is_purged_behind_a_running_lane_repeats_nothing(self):
-        relay = self.relay(sets={"relay.lease_ms": 60000})
+        relay = self.relay()
         events = [event(self.kind, f"key-{n % 7}", n) for n in range(400)]
         self.stack.append(events[:200])
         self.wait_records(200)

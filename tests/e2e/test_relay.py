@@ -24,15 +24,13 @@ def row(kind="vote", key="k", payload=b"{}", **more):
             "payload": payload, **more}
 
 
-# Of a relay that is not killed: no pause of a loaded machine makes it publish a row once more.
-PATIENT = {"relay.lease_ms": 60000, "relay.send_timeout_ms": 30000}
 
 
 class Published(suite.Case):
     """One relay, rows by plain INSERT."""
 
     seconds = 40
-    settings = PATIENT
+    settings = suite.PATIENT
     roles = ("relay",)
 
     def publish(self, *rows):
@@ -349,7 +347,7 @@ class OtherTables(suite.Case):
 class Refused(suite.Case):
     """An event that cannot be published stops its own key and nothing else."""
 
-    settings = {**PATIENT, "relay.row_bytes_max": 20000, "relay.topic_partitions": 1,
+    settings = {**suite.PATIENT, "relay.row_bytes_max": 20000, "relay.topic_partitions": 1,
                 "relay.full_scan_ms": 1000, "relay.gap_wait_ms": 1000}
 
     def setUp(self):

@@ -75,6 +75,7 @@ class Commands(LaneCase):
 
 class Source(Commands):
     seconds = 30
+    settings = {**Commands.settings, **suite.PATIENT}
 
     def test_a_running_lane_changes_its_source_in_both_directions(self):
         events = []
@@ -292,7 +293,7 @@ class Failures(Commands):
         return self.stack.sql("SELECT source FROM relay_lease WHERE lane = 'outbox'")[0][0]
 
     def test_a_change_to_the_table_that_fails_leaves_the_lane_in_the_log(self):
-        self.relay()
+        self.relay(sets=suite.PATIENT)
         events = [event(self.kind, f"key-{n % 5}", n) for n in range(20)]
         self.stack.append(events)
         self.wait_records(20)
@@ -316,7 +317,7 @@ class Failures(Commands):
         self.stack.sql("DROP TRIGGER refuse")
         self.source("table")
         self.assertEqual(self.recorded(), "table")
-        table = self.start("relay", sets=TABLE)
+        table = self.start("relay", sets={**TABLE, **suite.PATIENT})
         suite.wait_for("it to hold the lane", lambda: self.holder(table))
         events.append(event(self.kind, "key-1", 21))
         self.stack.append(events[21:])
@@ -345,6 +346,7 @@ class Failures(Commands):
 
     def test_a_change_whose_last_answer_is_lost_is_done(self):
         edge, sets = self.edge()
+        sets = {**sets, **suite.PATIENT}
         events = [event(self.kind, "key", n) for n in range(3)]
         self.stack.append(events)
         code, out, err = self.change_without_an_answer(edge, sets, "binlog", r"^INSERT INTO relay_position")
@@ -435,18 +437,18 @@ class Missing(Commands):
 
     def test_rows_past_the_log_are_published_once_under_load_and_then_deleted(self):
         events = []
-        self.relay()
+        self.relay(sets=suite.PATIENT)
         hidden = [event(self.kind, f"hidden-{n % 3}", n) for n in range(1300)]
         with self.writers(events):
             self.past_the_log(hidden[:1000])
             time.sleep(0.5)
             self.past_the_log(hidden[1000:])
             time.sleep(0.5)
-            counted = self.missing("--dry-run")
+            counted = self.missing("--dry-run", sets=suite.PATIENT)
             self.assertEqual((counted["found"], counted["published"]), (1300, 0))
-            done = self.missing()
+            done = self.missing(sets=suite.PATIENT)
             self.assertEqual((done["found"], done["published"], done["refused"]), (1300, 1300, []))
-            self.assertEqual(self.missing()["found"], 0)
+            self.assertEqual(self.missing(sets=suite.PATIENT)["found"], 0)
         self.wait_records(len(events) + 1300)
         self.assertEqual(self.check_order(events + hidden), 0)
         suite.wait_for("all rows to be deleted", lambda: self.rows() == 0)

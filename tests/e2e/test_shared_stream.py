@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import suite  # noqa: E402
-from binlog_lane import ACCOUNT, REVOKE, event  # noqa: E402
+from binlog_lane import ACCOUNT, QUICK, REVOKE, event  # noqa: E402
 
 TABLES = ("first", "second", "third")
 COLUMNS = "id CHAR(36) NOT NULL PRIMARY KEY, aggregatetype VARCHAR(255) NOT NULL, aggregateid " \
@@ -20,8 +20,7 @@ SHARED = "tallybox_relay_stream_shared"
 
 class SharedStream(suite.Case):
     seconds = 40
-    settings = {"relay.lease_ms": 2000, "relay.send_timeout_ms": 1500,
-                "relay.topic_partitions": 2, "retry.poll_ms": 50,
+    settings = {**suite.PATIENT, "relay.topic_partitions": 2, "retry.poll_ms": 50,
                 "relay.row_bytes_max": 20000, "relay.read_bytes_max": 65536,
                 "relay.read_rows_max": 64, "relay.window_rows_max": 64}
     LANES = {"relay.lanes": ",".join(TABLES), **{f"lane.{name}.source": "binlog" for name in TABLES}}
@@ -47,8 +46,8 @@ class SharedStream(suite.Case):
         return len(self.stack.sql("SELECT id FROM information_schema.processlist WHERE command LIKE "
                                   "'Binlog Dump%%' AND user = %s", [ACCOUNT]))
 
-    def begin(self):
-        relay = self.start("relay", sets=self.LANES)
+    def begin(self, **more):
+        relay = self.start("relay", sets={**self.LANES, **more})
         suite.wait_for("the positions", lambda: self.stack.number(
             "SELECT COUNT(*) FROM relay_position") == len(TABLES))
         return relay
@@ -141,12 +140,12 @@ class SharedStream(suite.Case):
         self.assertEqual(relay.metric(SHARED), len(TABLES))
 
     def test_another_relay_takes_over(self):
-        first = self.begin()
+        first = self.begin(**QUICK)
         stop = threading.Event()
         writer = self.write(stop)
         try:
             suite.wait_for("lanes that share a stream", lambda: first.metric(SHARED) == len(TABLES))
-            second = self.start("relay", ready=False, sets=self.LANES)
+            second = self.start("relay", ready=False, sets={**self.LANES, **QUICK})
             suite.wait_for("lanes of the second relay",
                            lambda: second.metric("tallybox_relay_lease_held") > 0)
             first.kill()
