@@ -8,6 +8,7 @@ import re
 import socket
 import struct
 import threading
+import time
 
 import wire
 
@@ -17,6 +18,7 @@ ENDS_SESSION = {1053, 1077, 1079, 1080, 1152, 1153, 1154, 1158, 1159, 1160, 1161
 # After these it has undone the transaction and kept the session.
 UNDOES_TRANSACTION = {1213, 1180, 3101}
 QUERY = 3
+BINLOG_DUMPS = (0x12, 0x1e)
 # MySQL's library sends a count of attributes before each statement.
 NO_ATTRIBUTES = b"\0\1"
 
@@ -48,6 +50,8 @@ class Session:
         self.mute = False  # answers of the server are dropped
         self.swallowed = threading.Semaphore(0)
         self.over = threading.Event()
+        self.reads_log = False
+        self.rest = bytearray()  # of the log, below a packet
         self.prefix = b""  # of a statement, where its attributes would be
 
     def close(self):
@@ -72,6 +76,7 @@ class Session:
                     if not self.statement(sql, head + body):
                         return
                 else:
+                    self.reads_log |= head[3] == 0 and body[0] in BINLOG_DUMPS
                     self.server.sendall(head + body)
         except OSError:
             pass
@@ -121,6 +126,8 @@ class Session:
                     break
                 if self.mute:
                     self.swallowed.release()
+                elif self.reads_log:
+                    self.pass_events(data)
                 else:
                     self.client.sendall(data)
         except OSError:
@@ -128,6 +135,20 @@ class Session:
         finally:
             self.over.set()
             self.close()
+
+
+    def pass_events(self, data):
+        """One packet after the other, while the edge says so."""
+        self.rest += data
+        while self.rest and self.edge.event_s > 0:
+            length = 4 + int.from_bytes(self.rest[:3], "little")
+            if len(self.rest) < length:
+                return
+            self.client.sendall(self.rest[:length])
+            del self.rest[:length]
+            time.sleep(self.edge.event_s)
+        self.client.sendall(self.rest)
+        self.rest.clear()
 
 
 class Edge:
@@ -138,6 +159,7 @@ class Edge:
         self.lock = threading.Lock()
         self.troubles = []
         self.refusal = None  # (code, text) for every new connection
+        self.event_s = 0  # between two events of the binary log
         self.sessions = []
         self.cuts = 0  # cut_all()s so far
         self.released = threading.Event()

@@ -36,7 +36,7 @@ static size_t make_event(uint8_t *bytes, uint8_t type, const void *body, size_t 
     size_t all = BINLOG_HEADER_SIZE + len;
 
     memset(bytes, 0, BINLOG_HEADER_SIZE);
-    put_number(bytes, 1790000000, 4);
+    put_number(bytes, LOG_TIME_S, 4);
     bytes[4] = type;
     bytes[5] = 1;
     put_number(bytes + 9, all, 4);

@@ -17,6 +17,7 @@
 #define LOG_ROWS_MAX 60000
 #define LOG_EVENT_SIZE 400
 #define LOG_FILE_SIZE 16
+#define LOG_TIME_S 1790000000 /* of all events */
 
 enum log_mode { MODE_MARIADB, MODE_MYSQL, MODE_ANONYMOUS, MODES };
 

@@ -2,6 +2,8 @@
 /* How lanes find the shared stream of the binary log, and what keeps them from it: a server that
  * searches where to begin, a stream that is far behind or far ahead, a log that was begun anew. */
 #include "outbox/relay/shared/joining.h"
+
+#include "common/os.h"
 #include "outbox/relay/shared/shared_stream.h"
 #include "tests/flow/log_fixture.h"
 
@@ -297,6 +299,43 @@ static void a_long_search_in_silence_does_not_end_the_stream(void **state)
     done();
 }
 
+/* The server's clock shows so much behind the events of the log. */
+static void set_clock(int64_t later_ms)
+{
+    shared_stream_set_clock(&shared, LOG_TIME_S * 1000LL + later_ms - os_now_ms());
+}
+
+/* All that the server has sent is read in each step, but the log may have more. */
+static void a_member_is_at_the_end_if_the_server_says_so_or_its_events_are_new(void **state)
+{
+    (void)state;
+    init(MODE_MYSQL, 65536);
+    write_transactions(5, 1);
+    run_lane(&lanes[0], 1000);
+    open_shared(&lanes[0], 1000);
+    expect_to_join(1000);
+    set_clock(3600000);
+    write_transactions(1, 1);
+    shared_stream_step(&shared, 5000);
+    assert_false(shared_member_is_at_end(&lanes[0].member));
+    /* A heartbeat. */
+    shared_stream_step(&shared, 5000);
+    assert_true(shared_member_is_at_end(&lanes[0].member));
+    write_transactions(1, 1);
+    shared_stream_step(&shared, 5000);
+    assert_false(shared_member_is_at_end(&lanes[0].member));
+    set_clock(0);
+    write_transactions(1, 1);
+    shared_stream_step(&shared, 5000);
+    assert_true(shared_member_is_at_end(&lanes[0].member));
+    /* A transaction of another table has begun. */
+    log_fixture_begin_transaction(false);
+    shared_stream_step(&shared, 5000);
+    assert_true(shared_member_is_at_end(&lanes[0].member));
+    log_fixture_commit();
+    done();
+}
+
 /* The shared stream reads one event. */
 static void read_one(int64_t now_ms)
 {
@@ -313,7 +352,7 @@ static void a_lane_does_not_wait_for_a_stream_that_is_far_behind(void **state)
     run_lane(&lanes[0], 1000);
     open_shared(&lanes[0], 1000);
     write_transactions(100, 1);
-    while (!shared.positioned)
+    while (!shared.end.found)
         read_one(1000);
     /* It asks at the end of the log. */
     joining_hold_off(&lanes[1].joining, -3000);
@@ -367,7 +406,7 @@ static void a_lane_that_has_waited_asks_again_soon(void **state)
     run_lane(&lanes[0], 1000);
     open_shared(&lanes[0], 1000);
     write_transactions(2, 1);
-    while (!shared.positioned)
+    while (!shared.end.found)
         read_one(1000);
     run_lane(&lanes[0], 2000);
     assert_int_equal(lanes[0].answer, JOINING_WAIT);
@@ -491,51 +530,6 @@ static void a_lane_that_is_no_member_ends_no_stream(void **state)
     done();
 }
 
-/* The clock of the server may be behind, and then its events always look old. */
-static void a_lane_that_has_waited_for_a_transaction_is_near_the_end(void **state)
-{
-    (void)state;
-    init(MODE_MARIADB, 65536);
-    write_transactions(5, 1);
-    run_lane(&lanes[0], 1000);
-    assert_true(joining_is_near_end(&lanes[0].joining, 2999, 50000));
-    assert_false(joining_is_near_end(&lanes[0].joining, 3000, 50000));
-    joining_note_wait(&lanes[0].joining, &lanes[0].changes, 49900, 50000);
-    assert_true(joining_is_near_end(&lanes[0].joining, 60000, 52999));
-    assert_false(joining_is_near_end(&lanes[0].joining, 60000, 53000));
-    joining_begin(&lanes[0].joining);
-    assert_false(joining_is_near_end(&lanes[0].joining, 60000, 50001));
-    done();
-}
-
-/* Hours behind, the server has not sent its first transaction yet, or sends more slowly than the
- * lane reads. */
-static void a_lane_that_reads_all_that_was_sent_is_not_near_the_end(void **state)
-{
-    struct lane *lane = &lanes[0];
-
-    (void)state;
-    init(MODE_MYSQL, 65536);
-    joining_note_wait(&lane->joining, &lane->changes, 40000, 50000);
-    assert_false(joining_is_near_end(&lane->joining, 3600000, 50000));
-    write_transactions(5, 1);
-    run_lane(lane, 50000);
-    for (int64_t now_ms = 50000; now_ms < 60000; now_ms += 99) {
-        joining_note_wait(&lane->joining, &lane->changes, now_ms - 99, now_ms);
-        assert_false(joining_is_near_end(&lane->joining, 3600000, now_ms));
-    }
-    /* The server sends a transaction that it has as a whole. */
-    log_fixture_begin_transaction(false);
-    run_lane(lane, 60000);
-    joining_note_wait(&lane->joining, &lane->changes, 60000, 61000);
-    assert_false(joining_is_near_end(&lane->joining, 3600000, 61000));
-    log_fixture_commit();
-    run_lane(lane, 61000);
-    joining_note_wait(&lane->joining, &lane->changes, 61000, 61100);
-    assert_true(joining_is_near_end(&lane->joining, 3600000, 61100));
-    done();
-}
-
 static void a_stream_of_an_unknown_server_does_not_begin(void **state)
 {
     int64_t silence_ms = 0;
@@ -655,12 +649,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_search_does_not_end_the_stream),
         cmocka_unit_test(a_long_search_in_silence_does_not_end_the_stream),
+        cmocka_unit_test(a_member_is_at_the_end_if_the_server_says_so_or_its_events_are_new),
         cmocka_unit_test(a_stream_without_members_is_closed),
         cmocka_unit_test(a_stream_that_its_last_member_leaves_is_closed),
         cmocka_unit_test(a_stream_that_no_lane_joins_is_closed),
         cmocka_unit_test(a_stream_that_reads_faster_than_the_server_sends_is_not_closed),
-        cmocka_unit_test(a_lane_that_has_waited_for_a_transaction_is_near_the_end),
-        cmocka_unit_test(a_lane_that_reads_all_that_was_sent_is_not_near_the_end),
         cmocka_unit_test(a_stream_of_an_unknown_server_does_not_begin),
         cmocka_unit_test(a_stream_that_is_open_does_not_begin_again),
         cmocka_unit_test(a_stream_of_a_log_that_is_gone_ends),

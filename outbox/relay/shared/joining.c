@@ -11,12 +11,6 @@
 #define WAIT_MS 1000
 /* A lane that is fed has to reach the place from which it is within this time. */
 #define READ_ON_MS 10000
-/* A lane that was at the end of the log so lately, or whose last event is not older, is near it.
- * Servers tell seconds. */
-#define NEAR_END_MS 3000
-/* A server that still has transactions sends one within this time. In the middle of the log a lane
- * that reads faster than the server sends waits, too, but not so long. */
-#define END_WAIT_MS 100
 /* A lane that has had so many heartbeats in a row has read the log to its end. */
 #define BEATS_AT_END 2
 
@@ -42,7 +36,6 @@ void joining_begin(struct joining *joining)
 {
     joining_leave(joining);
     joining->beats = 0;
-    joining->end_ms = 0;
 }
 
 static void stop_asking(struct joining *joining, int64_t until_ms)
@@ -70,20 +63,6 @@ void joining_note_heartbeat(struct joining *joining, const struct change_stream 
         joining->beats = 0;
     joining->beat_at = changes->counts.transactions;
     joining->beats++;
-}
-
-/* Before the first transaction the server searches where to begin, and one that has begun is in the
- * log as a whole: neither wait is one for the end of the log. */
-void joining_note_wait(struct joining *joining, const struct change_stream *changes,
-                       int64_t since_ms, int64_t now_ms)
-{
-    if (changes->has_last && changes->state == CHANGE_OUTSIDE && now_ms - since_ms >= END_WAIT_MS)
-        joining->end_ms = now_ms;
-}
-
-bool joining_is_near_end(const struct joining *joining, int64_t age_ms, int64_t now_ms)
-{
-    return age_ms < NEAR_END_MS || (joining->end_ms > 0 && now_ms - joining->end_ms < NEAR_END_MS);
 }
 
 static bool is_at_end(const struct joining *joining, const struct change_stream *changes)

@@ -22,7 +22,6 @@ struct joining {
     int64_t read_on_ms;    /* it reads on to where it is fed since then; 0: it does not */
     uint64_t beat_at;      /* transactions that the own stream had read at its last heartbeat */
     unsigned beats;        /* heartbeats since the last transaction, and since it is fed */
-    int64_t end_ms;        /* when the own stream has left the end of the log last; 0: never */
 };
 
 enum joining_answer {
@@ -41,16 +40,6 @@ bool joining_is_due(const struct joining *joining, const struct change_stream *c
 
 /* The own stream has had a heartbeat: the server has nothing more for it at present. */
 void joining_note_heartbeat(struct joining *joining, const struct change_stream *changes);
-
-/* The own stream had taken all that the server had sent, and has waited since since_ms for the
- * event that has come now. Called before changes is given the event. */
-void joining_note_wait(struct joining *joining, const struct change_stream *changes,
-                       int64_t since_ms, int64_t now_ms);
-
-/* Whether the lane is near the end of the log, so that it may open the shared stream. age_ms: of
- * its last event by the clock of the server, which may be another one than that of this machine:
- * with one that is seconds behind, only a wait that was noted tells the end. */
-bool joining_is_near_end(const struct joining *joining, int64_t age_ms, int64_t now_ms);
 
 /* Asks, after joining_is_due(). changes: of the own stream. server: as shared_member_join(). */
 enum joining_answer joining_ask(struct joining *joining, struct change_stream *changes,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/shared/shared_stream.h"
 
+#include "common/os.h"
 #include "outbox/relay/binlog/cursor.h"
 #include "outbox/relay/binlog/statement.h"
 
@@ -298,32 +299,6 @@ static void take_commit(struct shared_stream *shared, uint32_t time_s)
     }
 }
 
-/* The numbers of files have six digits, or more when they need more. */
-static int compare_files(const char *one, const char *other)
-{
-    size_t one_len = strlen(one);
-    size_t other_len = strlen(other);
-
-    return one_len == other_len ? strcmp(one, other) : (one_len < other_len ? -1 : 1);
-}
-
-/* MySQL sends heartbeats while it searches, with the place that it has reached: lanes are far ahead
- * of such a stream, and it may take long. */
-static bool has_found_begin(const struct shared_stream *shared)
-{
-    const struct binlog_event *event = &shared->changes.event;
-    char file[BINLOG_FILE_SIZE];
-    int order;
-
-    if (event->type != BINLOG_HEARTBEAT)
-        return !silence_is_before_search(event);
-    snprintf(file, sizeof(file), "%.*s", (int)event->body_len, (const char *)event->body);
-    order = compare_files(file, shared->first_file);
-    /* Its offset has 32 bits. */
-    return order > 0 || (order == 0 && (event->next_pos >= shared->first_offset ||
-                                        shared->first_offset > UINT32_MAX));
-}
-
 /* With the lock. */
 static enum rc take_event(struct shared_stream *shared, const void *bytes, size_t len,
                           struct err *err)
@@ -334,15 +309,16 @@ static enum rc take_event(struct shared_stream *shared, const void *bytes, size_
 
     if (rc == RC_OK && !silence_is_before_search(&changes->event))
         silence_note_found(&shared->silence);
-    if (rc == RC_OK && !shared->positioned)
-        shared->positioned = has_found_begin(shared);
+    if (rc == RC_OK)
+        log_end_note_event(&shared->end, &changes->event,
+                           os_now_ms() + atomic_load(&shared->ahead_ms));
     while (rc == RC_OK) {
         rc = change_stream_next(changes, &change, err);
         if (rc != RC_OK || change.kind == CHANGE_WANTS_EVENT)
             return rc;
         /* Only this says that the server has nothing more: in the middle of its log it may send
          * more slowly than the stream reads. */
-        if (change.kind == CHANGE_IDLE && shared->positioned)
+        if (change.kind == CHANGE_IDLE && shared->end.found)
             shared->caught_up = true;
         if (change.kind == CHANGE_COMMIT)
             take_commit(shared, change.time_s);
@@ -359,7 +335,6 @@ static enum rc read_event(struct shared_stream *shared, bool *ready, struct err 
     size_t len = 0;
     enum rc rc = shared->link.next(shared->link.ctx, &event, &len, err);
 
-    atomic_store(&shared->is_idle, false);
     if (rc != RC_OK)
         return rc;
     pthread_mutex_lock(&shared->lock);
@@ -370,7 +345,9 @@ static enum rc read_event(struct shared_stream *shared, bool *ready, struct err 
     if (rc != RC_OK)
         return rc;
     *ready = shared->link.ready(shared->link.ctx);
-    atomic_store(&shared->is_idle, !*ready);
+    if (shared->changes.state == CHANGE_OUTSIDE)
+        atomic_store(&shared->is_at_end,
+                     log_end_is_reached(&shared->end, &shared->changes, *ready));
     if (!shared->has_news)
         return RC_OK;
     pthread_mutex_lock(&shared->lock);
@@ -413,11 +390,11 @@ static bool is_reading(struct shared_stream *shared, int64_t now_ms, bool *stopp
     pthread_mutex_lock(&shared->lock);
     reads = shared->reads;
     *stopping = shared->stopping;
-    if (!shared->positioned)
-        shared->positioned_ms = 0;
-    else if (shared->positioned_ms == 0)
-        shared->positioned_ms = now_ms;
-    else if (now_ms - shared->positioned_ms > CATCH_UP_MS)
+    if (!shared->end.found)
+        shared->found_ms = 0;
+    else if (shared->found_ms == 0)
+        shared->found_ms = now_ms;
+    else if (now_ms - shared->found_ms > CATCH_UP_MS)
         shared->caught_up = true;
     /* No lane can join before. */
     if (shared->member_count > 0 || !shared->caught_up)
@@ -553,6 +530,11 @@ bool shared_stream_claim(struct shared_stream *shared, int64_t now_ms, int64_t b
     return claimed;
 }
 
+void shared_stream_set_clock(struct shared_stream *shared, int64_t ahead_ms)
+{
+    atomic_store(&shared->ahead_ms, ahead_ms);
+}
+
 void shared_stream_give_up(struct shared_stream *shared, int64_t now_ms)
 {
     pthread_mutex_lock(&shared->lock);
@@ -581,10 +563,10 @@ enum rc shared_stream_begin(struct shared_stream *shared, const struct shared_li
         shared->link = *link;
         shared->place = *place;
         shared->server = server;
-        shared->positioned = shared->caught_up = shared->gone = false;
-        shared->positioned_ms = 0;
-        memcpy(shared->first_file, place->file, sizeof(shared->first_file));
-        shared->first_offset = place->offset;
+        shared->caught_up = shared->gone = false;
+        atomic_store(&shared->is_at_end, false);
+        shared->found_ms = 0;
+        log_end_begin(&shared->end, place->file, place->offset, INT64_MAX);
         shared->lonely_ms = 0;
         shared->reads = true;
     }
@@ -635,7 +617,7 @@ static bool has_reached(const struct shared_stream *shared, const struct shared_
 
     if (!place->gtid.anonymous)
         return gtid_set_has(&shared->changes.before, &place->gtid);
-    order = compare_files(place->group_file, shared->place.group_file);
+    order = log_end_compare_files(place->group_file, shared->place.group_file);
     return order < 0 || (order == 0 && place->group_begin <= shared->place.group_begin);
 }
 
@@ -675,7 +657,7 @@ static enum shared_answer ask_to_be_fed(struct shared_member *member, uint64_t s
 {
     const struct shared_stream *shared = member->shared;
 
-    if (!shared->reads || !shared->positioned || shared->server != server ||
+    if (!shared->reads || !shared->end.found || shared->server != server ||
         shared->member_count == SHARED_MEMBERS_MAX)
         return SHARED_REFUSED;
     if (!is_near(member, own))
@@ -774,7 +756,7 @@ void shared_member_pause(struct shared_member *member)
 
 bool shared_member_is_at_end(const struct shared_member *member)
 {
-    return atomic_load(&member->shared->is_idle);
+    return atomic_load(&member->shared->is_at_end);
 }
 
 void shared_member_report_gone(struct shared_member *member)

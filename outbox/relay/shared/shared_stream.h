@@ -26,6 +26,7 @@
 #include "common/err.h"
 #include "common/loop.h"
 #include "outbox/relay/binlog/change_stream.h"
+#include "outbox/relay/binlog/log_end.h"
 #include "outbox/relay/binlog/silence.h"
 #include "outbox/relay/shared/event_queue.h"
 
@@ -72,24 +73,23 @@ struct shared_stream {
     bool claimed; /* a lane opens the stream */
     bool reads;   /* link is open */
     bool stopping;
-    bool gone;       /* a member has found that the server does not have its log any more */
-    bool positioned; /* the server has found where to begin */
-    char first_file[BINLOG_FILE_SIZE]; /* there, as far as the lane knew that has opened it */
-    uint64_t first_offset;
+    bool gone;              /* a member has found that the server does not have its log any more */
     uint64_t server;        /* that it reads from; see origin_mysql_server() */
     size_t readers;         /* lanes that read, alone or here */
     int64_t retry_ms;       /* not opened again before this time */
     struct silence silence; /* of the links */
-    int64_t positioned_ms;  /* since when positioned is set; 0: it is not */
-    bool caught_up;         /* it has read all that the server had, or had a member, once */
-    int64_t lonely_ms;      /* since when it has no member, caught up; 0: it has one */
+    struct log_end end;
+    int64_t found_ms;  /* since when end.found is set; 0: it is not */
+    bool caught_up;    /* it has read all that the server had, or had a member, once */
+    int64_t lonely_ms; /* since when it has no member, caught up; 0: it has one */
     struct shared_member *members[SHARED_MEMBERS_MAX];
     size_t member_count;
     struct change_stream changes;
     struct shared_place place; /* of the last time between two transactions */
     struct buf expanded;       /* of a compressed statement */
     bool has_news;             /* of any member. The thread of the step */
-    atomic_bool is_idle;       /* it has read all that the server has sent */
+    atomic_bool is_at_end;     /* between two transactions it has read all that the log has */
+    atomic_llong ahead_ms;     /* see shared_stream_set_clock() */
 };
 
 enum shared_state {
@@ -162,6 +162,10 @@ void shared_member_set_reader(struct shared_member *member, bool is_reader);
  * of the link, see silence.h. */
 bool shared_stream_claim(struct shared_stream *shared, int64_t now_ms, int64_t base_ms,
                          int64_t *silence_ms);
+
+/* os_now_ms() and ahead_ms are the server's clock, since 1970. Before the stream begins, and at any
+ * time later. Any thread. */
+void shared_stream_set_clock(struct shared_stream *shared, int64_t ahead_ms);
 
 /* After shared_stream_claim(): no link could be opened, or the stream could not begin. now_ms: the
  * present time, for opening a link may have taken long. */

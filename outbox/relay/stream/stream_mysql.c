@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/os.h"
 #include "outbox/relay/binlog/change_stream.h"
+#include "outbox/relay/binlog/log_end.h"
 #include "outbox/relay/binlog/outbox_columns_mysql.h"
 #include "outbox/relay/binlog/silence.h"
 #include "outbox/relay/fallback/lost_log.h"
@@ -27,6 +28,11 @@
 #define WRITTEN_CHECK_MS 12000
 #define WRITTEN_LACKS_MAX 2
 
+/* Between two looks at the server's clock, and while its events look old: clocks are set. */
+#define CLOCK_MS 60000
+#define CLOCK_BEHIND_MS 10000
+#define CLOCK_ANSWER_MS 500
+
 struct stream_mysql {
     struct stream_mysql_options options;
     struct db *db;        /* for the definition */
@@ -45,6 +51,9 @@ struct stream_mysql {
     bool ended;
     int64_t now_ms;         /* os_wall_ms() when the last event came */
     int64_t checked_ms;     /* os_wall_ms() at the last check_written() */
+    struct log_end end;     /* of link */
+    int64_t clock_ms;       /* os_now_ms() at the last find_clock() */
+    int64_t ahead_ms;       /* os_now_ms() and this are the server's clock; 0: unknown */
     unsigned lacks;         /* checks in which the server lacked transactions */
     struct silence silence; /* of the links */
     enum binlog_refusal refusal;
@@ -96,6 +105,47 @@ static enum rc read_definition(struct stream_mysql *stream, struct err *err)
     return rc == RC_REJECT ? RC_FATAL : rc;
 }
 
+/* Looks at the server's clock. Without an answer, or with a late one, the last one counts, and this
+ * machine's clock before the first. */
+static void find_clock(struct stream_mysql *stream)
+{
+    int64_t server_ms = 0;
+    int64_t since_ms = 0;
+    enum rc rc = db_connect(stream->db, NULL);
+
+    if (rc == RC_OK) {
+        since_ms = os_now_ms();
+        rc = db_number(stream->db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+                       &server_ms, NULL, NULL);
+    }
+    stream->clock_ms = os_now_ms();
+    if (rc == RC_OK && stream->clock_ms - since_ms < CLOCK_ANSWER_MS)
+        stream->ahead_ms = server_ms - since_ms;
+    else if (stream->ahead_ms == 0)
+        stream->ahead_ms = os_wall_ms() - stream->clock_ms;
+    if (stream->options.sharing.shared)
+        shared_stream_set_clock(stream->options.sharing.shared, stream->ahead_ms);
+}
+
+static bool has_reached_end(struct stream_mysql *stream)
+{
+    if (stream->joined)
+        return stream->changes.state == CHANGE_OUTSIDE && !event_queue_has(&stream->member.queue) &&
+               shared_member_is_at_end(&stream->member);
+    return stream->ended ||
+           log_end_is_reached(&stream->end, &stream->changes, binlog_link_ready(stream->link));
+}
+
+/* All that was sent is read, or a heartbeat was. */
+static void note_end(struct stream_mysql *stream)
+{
+    int64_t since_ms = os_now_ms() - stream->clock_ms;
+
+    stream->at_end = has_reached_end(stream);
+    if (since_ms >= (stream->at_end ? CLOCK_MS : CLOCK_BEHIND_MS))
+        find_clock(stream);
+}
+
 static enum rc begin_changes(struct stream_mysql *stream, const struct stream_position *from,
                              struct err *err)
 {
@@ -108,6 +158,8 @@ static enum rc begin_changes(struct stream_mysql *stream, const struct stream_po
                              from->gtid, err);
     /* Until a transaction is read. */
     stream->changes.time_s = (uint32_t)from->time_s;
+    log_end_begin(&stream->end, from->by_gtid ? "" : from->file, from->offset,
+                  os_now_ms() + stream->ahead_ms - from->time_s * 1000);
     buf_done(&before);
     return rc;
 }
@@ -218,6 +270,8 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     if (rc == RC_OK)
         rc = read_definition(stream, err);
     if (rc == RC_OK)
+        find_clock(stream);
+    if (rc == RC_OK)
         rc = begin_changes(stream, from, err);
     if (rc == RC_OK)
         rc = position_mysql_open(&link, stream->options.mysql, stream->options.origin,
@@ -300,11 +354,10 @@ static void offer_shared(struct stream_mysql *stream, int64_t now_ms)
 {
     struct shared_stream *shared = stream->options.sharing.shared;
     int64_t silence_ms = 0;
-    int64_t age_ms = stream->now_ms - (int64_t)stream->changes.time_s * 1000;
     struct err err = {0};
     enum rc rc;
 
-    if (!joining_is_near_end(&stream->joining, age_ms, now_ms) ||
+    if (!log_end_is_near(&stream->end, now_ms) ||
         !shared_stream_claim(shared, now_ms, stream->options.silence_ms, &silence_ms))
         return;
     rc = write_position(stream, &stream->between, &err);
@@ -355,9 +408,9 @@ static enum rc give_own_event(struct stream_mysql *stream, bool *nothing, struct
     int64_t since_ms = os_now_ms();
     enum rc rc;
 
-    stream->at_end = true;
     if (stream->ended || (!stream->waits && !binlog_link_ready(stream->link))) {
         *nothing = stream->waits = true;
+        note_end(stream);
         return RC_OK;
     }
     stream->waits = false;
@@ -377,8 +430,10 @@ static enum rc give_own_event(struct stream_mysql *stream, bool *nothing, struct
     if (!event)
         return RC_OK;
     if (waits)
-        joining_note_wait(&stream->joining, &stream->changes, since_ms, os_now_ms());
+        log_end_note_wait(&stream->end, &stream->changes, since_ms, os_now_ms());
     rc = change_stream_give(&stream->changes, event, len, err);
+    if (rc == RC_OK)
+        log_end_note_event(&stream->end, &stream->changes.event, os_now_ms() + stream->ahead_ms);
     if (rc == RC_OK && !silence_is_before_search(&stream->changes.event))
         silence_note_found(&stream->silence);
     return rc;
@@ -446,7 +501,6 @@ static enum rc give_shared_event(struct stream_mysql *stream, bool *nothing, str
     enum shared_state state;
     enum rc rc = RC_OK;
 
-    stream->at_end = shared_member_is_at_end(&stream->member);
     if (take_shared_event(stream))
         return RC_OK;
     if (shared_member_has_ended(&stream->member, &state, &rc, err)) {
@@ -457,13 +511,16 @@ static enum rc give_shared_event(struct stream_mysql *stream, bool *nothing, str
     }
     if (!stream->waits) {
         *nothing = stream->waits = true;
+        note_end(stream);
         return RC_OK;
     }
     if (!shared_member_wait(&stream->member))
         return err_fail(err, RC_RETRY, 0, "reading the stream was interrupted");
-    stream->at_end = shared_member_is_at_end(&stream->member);
     *nothing = !take_shared_event(stream);
-    return *nothing ? check_written(stream, err) : RC_OK;
+    if (!*nothing)
+        return RC_OK;
+    note_end(stream);
+    return check_written(stream, err);
 }
 
 /* *nothing: the event would have to be waited for. */
@@ -510,6 +567,7 @@ static enum rc take_heartbeat(struct stream_mysql *stream, struct err *err)
 {
     if (!stream->joined)
         joining_note_heartbeat(&stream->joining, &stream->changes);
+    note_end(stream);
     return check_written(stream, err);
 }
 
