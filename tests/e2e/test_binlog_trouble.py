@@ -164,22 +164,60 @@ class Trouble(LaneCase):
             self.stack.add_privileges("relay_wakeup", ACCOUNT)
         suite.wait_for("the relay to be ready", relay.ready, NOTICED_S)
 
-    def test_a_log_that_begins_anew_is_named(self):
-        reset = "RESET MASTER" if suite.DATABASE == "mariadb" else "RESET BINARY LOGS AND GTIDS"
+    def begin_anew(self):
+        self.stack.sql("RESET MASTER" if suite.DATABASE == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+
+    def name_a_log_that_begins_anew(self):
         relay = self.relay()
         self.stack.append([event(self.kind, "key", n) for n in range(20)])
         self.wait_records(20)
         suite.wait_for("a saved position", lambda: self.stack.number(
             "SELECT COUNT(*) FROM relay_published") == 1)
-        self.stack.sql(reset)
+        self.begin_anew()
         self.stack.append([event(self.kind, "key", 20)])
-        # MySQL goes on to send heartbeats of the old log.
+        # Servers go on to send heartbeats of the old log.
         suite.wait_for("it to name the command", lambda:
                        "`tallybox relay source outbox binlog" in relay.why_not_ready(), 3 * NOTICED_S)
         relay.terminate()
         relay = self.start("relay", ready=False)
         suite.wait_for("it to name the command again", lambda:
                        "`tallybox relay source outbox binlog" in relay.why_not_ready(), NOTICED_S)
+
+    def test_a_log_that_begins_anew_is_named(self):
+        self.stack.sql("FLUSH BINARY LOGS")
+        self.name_a_log_that_begins_anew()
+
+    def test_a_first_file_that_begins_anew_is_named(self):
+        """The new file has the name of the one that the server has sent, and is shorter."""
+        self.begin_anew()
+        self.name_a_log_that_begins_anew()
+
+
+class Domains(OwnLaneCase):
+    database = "mariadb"
+    seconds = 50
+    settings = {**LaneCase.settings, **suite.PATIENT}
+
+    def test_a_domain_that_the_server_forgets_is_not_missed(self):
+        """A position that the server has written keeps it."""
+        relay = self.relay()
+        connection = suite.connect(self.stack.name)
+        self.addCleanup(connection.close)
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION gtid_domain_id = 7")
+        events = [event(self.kind, "key", n) for n in range(2)]
+        self.stack.append(events[:1], connection=connection)
+        self.wait_records(1)
+        suite.wait_for("the position to be saved", lambda: self.stack.number(
+            "SELECT gtids LIKE '%%7-%%' FROM relay_position"))
+        self.purge_log()
+        self.stack.sql("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+        # The lane asks twice meanwhile, as long as nothing comes.
+        time.sleep(30)
+        self.stack.append(events[1:])
+        self.wait_records(2)
+        self.assertEqual(self.check_order(events), 0)
+        self.assertNotIn("dependency_down", relay.log_text())
 
 
 class Statements(LaneCase):

@@ -137,13 +137,16 @@ static enum rc check_mysql_gtids(struct db *db, const struct stream_position *po
     return rc;
 }
 
-static bool has_domains(const struct gtid_set *all, const struct gtid_set *set)
+/* may_lack: domains of which `all` has nothing may be missing, unless it is empty. */
+static bool has_domains(const struct gtid_set *all, const struct gtid_set *set, bool may_lack)
 {
     for (size_t i = 0; i < set->domain_count; i++) {
         size_t at = 0;
 
         while (at < all->domain_count && all->domains[at].domain != set->domains[i].domain)
             at++;
+        if (at == all->domain_count && may_lack && at > 0)
+            continue;
         if (at == all->domain_count || all->domains[at].sequence < set->domains[i].sequence)
             return false;
     }
@@ -151,7 +154,7 @@ static bool has_domains(const struct gtid_set *all, const struct gtid_set *set)
 }
 
 static enum rc check_mariadb_gtids(struct db *db, const struct stream_position *position,
-                                   struct err *err)
+                                   bool may_lack, struct err *err)
 {
     struct stream_position end = {0};
     struct gtid_set all = {0};
@@ -166,7 +169,7 @@ static enum rc check_mariadb_gtids(struct db *db, const struct stream_position *
         rc = gtid_set_parse_mariadb(&all, buf_text(&end.before), err);
     if (rc == RC_OK)
         rc = gtid_set_parse_mariadb(&set, buf_text(&text), err);
-    if (rc == RC_OK && !has_domains(&all, &set))
+    if (rc == RC_OK && !has_domains(&all, &set, may_lack))
         rc = err_fail(err, RC_REJECT, 0, "@@gtid_binlog_pos lacks GTIDs of the position");
     gtid_set_done(&set);
     gtid_set_done(&all);
@@ -186,13 +189,25 @@ static enum rc check_place(struct db *db, const struct stream_position *position
     return err_fail(err, RC_REJECT, 0, "the binary log ends before the position");
 }
 
-enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,
-                                     struct err *err)
+static enum rc check_written(struct db *db, const struct stream_position *position, bool may_lack,
+                             struct err *err)
 {
     if (!position->by_gtid)
         return check_place(db, position, err);
-    return db_server_kind(db) == DB_MARIADB ? check_mariadb_gtids(db, position, err)
+    return db_server_kind(db) == DB_MARIADB ? check_mariadb_gtids(db, position, may_lack, err)
                                             : check_mysql_gtids(db, position, err);
+}
+
+enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,
+                                     struct err *err)
+{
+    return check_written(db, position, false, err);
+}
+
+enum rc position_mysql_check_sent(struct db *db, const struct stream_position *position,
+                                  struct err *err)
+{
+    return check_written(db, position, true, err);
 }
 
 /* The files of the log, the oldest one first. */

@@ -25,6 +25,12 @@ enum rc position_mysql_read_end(struct db *db, struct stream_position *end, stru
 enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,
                                      struct err *err);
 
+/* The same of a position up to which the server has sent its log. On MariaDB domains of which the
+ * server has nothing any more may be missing, unless it has nothing at all: a replica that takes
+ * its place need not have them, and FLUSH BINARY LOGS DELETE_DOMAIN_ID forgets them. */
+enum rc position_mysql_check_sent(struct db *db, const struct stream_position *position,
+                                  struct err *err);
+
 /* Writes into risk why the log at the position is deleted, or will be soon; else an empty text. The
  * position is of this server. Needs REPLICATION CLIENT, on MariaDB BINLOG MONITOR. */
 enum rc position_mysql_find_risk(struct db *db, const struct stream_position *position,

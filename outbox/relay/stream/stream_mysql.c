@@ -439,23 +439,23 @@ static enum rc give_own_event(struct stream_mysql *stream, bool *nothing, struct
     return rc;
 }
 
-/* MySQL goes on to send heartbeats of a log that RESET BINARY LOGS AND GTIDS has deleted, and
- * nothing of the log that begins then: while nothing comes, the server must have all transactions
- * that came. An event comes before its commit, which may wait for semi-synchronous replicas, so it
- * has to lack them twice. Opening the stream again then makes the server say what it lacks. */
+/* Servers go on to send heartbeats of a log that RESET has deleted, and nothing of the log that
+ * begins then; MariaDB only if it begins with a file of the same name. While nothing comes, the
+ * server must have all transactions that came. An event comes before its commit, which may wait for
+ * semi-synchronous replicas, so it has to lack them twice. Opening the stream again then makes the
+ * server say what it lacks. */
 static enum rc check_written(struct stream_mysql *stream, struct err *err)
 {
     struct stream_position position = {0};
     int64_t now_ms = os_wall_ms();
     enum rc rc;
 
-    if (db_server_kind(stream->db) != DB_MYSQL || stream->changes.state != CHANGE_OUTSIDE ||
-        now_ms - stream->checked_ms < WRITTEN_CHECK_MS)
+    if (stream->changes.state != CHANGE_OUTSIDE || now_ms - stream->checked_ms < WRITTEN_CHECK_MS)
         return RC_OK;
     stream->checked_ms = now_ms;
     rc = write_position(stream, &position, NULL);
     if (rc == RC_OK)
-        rc = position_mysql_check_written(stream->db, &position, NULL);
+        rc = position_mysql_check_sent(stream->db, &position, NULL);
     buf_done(&position.before);
     if (rc == RC_OK)
         stream->lacks = 0;
