@@ -297,3 +297,33 @@ bool settings_lane_column(const struct lane_settings *lane, const char *field,
     snprintf(column, SETTING_NAME_SIZE, "%s", field);
     return false;
 }
+
+/* Rows of such a lane are the same from its table and from the log. */
+static bool has_plain_rows(const struct lane_settings *lane)
+{
+    return !lane->columns[0] && !lane->header_columns[0] &&
+           strcmp(lane->empty_payload, LANE_EMPTY_VALUE) == 0;
+}
+
+bool lane_may_leave_log(const struct lane_settings *lane)
+{
+    return strcmp(lane->source, LANE_SOURCE_BINLOG) == 0 && strcmp(lane->from_table, "yes") == 0 &&
+           strcmp(lane->exactly_once, "yes") != 0 && lane->keep_ms >= 0 && has_plain_rows(lane);
+}
+
+void lane_put_uses(char text[LANE_USES_SIZE], const struct lane_settings *lane, bool ordered)
+{
+    const char *rows = "stay in the table, because keep_ids_max is 0";
+
+    if (lane->keep_ms < 0)
+        rows = "stay in the table, because keep_ms is -1";
+    else if (ordered)
+        rows = "are deleted after keep_ms";
+    else if (lane->keep_ids_max > 0)
+        rows = "are deleted after keep_ms, and earlier above keep_ids_max";
+    snprintf(text, LANE_USES_SIZE,
+             "published rows %s; when the server has purged its log, the lane %s; `tallybox relay "
+             "replay` reads the %s",
+             rows, ordered && lane_may_leave_log(lane) ? "goes on from the table" : "stops",
+             ordered && lane->keep_ms >= 0 && has_plain_rows(lane) ? "table" : "log");
+}

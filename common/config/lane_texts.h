@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the settings of [lane.NAME] mean that carry options of Debezium's event router: columns,
- * header_columns, topic_regex and topic. Pure; any thread. */
+ * header_columns, topic_regex and topic; and what all of them make of a table. Pure; any thread. */
 #ifndef COMMON_CONFIG_LANE_TEXTS_H
 #define COMMON_CONFIG_LANE_TEXTS_H
 
@@ -40,5 +40,16 @@ size_t lane_topic_group_max(const char *topic);
  * name. Returns whether the setting names it. */
 bool settings_lane_column(const struct lane_settings *lane, const char *field,
                           char column[SETTING_NAME_SIZE]);
+
+/* Whether the settings let a lane with source = binlog go on from its table after the server has
+ * purged its log. Its table has to be ordered, too: its primary key is the column seq, and it has a
+ * column created_at of the type DATETIME or TIMESTAMP. */
+bool lane_may_leave_log(const struct lane_settings *lane);
+
+#define LANE_USES_SIZE 256
+
+/* Writes what becomes of the published rows of such a lane, what it does when its log was purged,
+ * and what `tallybox relay replay` reads. ordered: its table, as above. */
+void lane_put_uses(char text[LANE_USES_SIZE], const struct lane_settings *lane, bool ordered);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/doctor/doctor.h"
 
+#include "common/config/lane_texts.h"
 #include "common/text.h"
 #include "consumer/doctor/privileges.h"
 
@@ -356,12 +357,19 @@ static void judge_partitions(struct doctor *doctor, struct doctor_database *data
 
 #define SOURCE_ROLE "relay_source"
 
-/* Whether the settings let this lane go on from its table after the server has purged its log. */
-static bool may_leave_log(const struct lane_settings *lane)
+static void name_uses(struct doctor *doctor, const struct doctor_database *database,
+                      const struct settings *settings)
 {
-    return strcmp(lane->source, LANE_SOURCE_BINLOG) == 0 && strcmp(lane->from_table, "yes") == 0 &&
-           strcmp(lane->exactly_once, "yes") != 0 && lane->keep_ms >= 0 && !lane->columns[0] &&
-           !lane->header_columns[0] && strcmp(lane->empty_payload, LANE_EMPTY_VALUE) == 0;
+    char text[LANE_USES_SIZE];
+
+    for (size_t i = 0; i < settings->lane_count; i++) {
+        const struct lane_settings *lane = &settings->lanes[i];
+
+        if (strcmp(lane->source, LANE_SOURCE_BINLOG) != 0 || !database->engines[i][0])
+            continue;
+        lane_put_uses(text, lane, database->has_seq[i]);
+        doctor_add(doctor, DOCTOR_OK, database->section, NULL, "lane %s: %s", lane->name, text);
+    }
 }
 
 /* Without LOCK TABLES such a lane stops, and an operator decides. The other privileges of the role
@@ -374,7 +382,7 @@ static void judge_fallback(struct doctor *doctor, struct doctor_database *databa
     bool any = false;
 
     for (size_t i = 0; i < settings->lane_count; i++)
-        any = any || (database->has_seq[i] && may_leave_log(&settings->lanes[i]));
+        any = any || (database->has_seq[i] && lane_may_leave_log(&settings->lanes[i]));
     if (any)
         privileges_find_missing(&missing, database->required, SOURCE_ROLE,
                                 buf_text(&database->grants));
@@ -454,6 +462,7 @@ static void judge_streams(struct doctor *doctor, struct doctor_database *databas
     judge_stream_tables(doctor, database, settings);
     judge_partitions(doctor, database, settings);
     judge_fallback(doctor, database, settings);
+    name_uses(doctor, database, settings);
 }
 
 static bool has_stream(const struct doctor_database *database, const struct settings *settings,

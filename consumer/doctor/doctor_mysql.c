@@ -224,7 +224,8 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
         buf_reset(&sql);
         buf_text_put(&sql, "SELECT engine, create_options, (SELECT SUM(column_key = 'PRI') = 1 AND "
                            "SUM(column_key = 'PRI' AND column_name = 'seq') = 1 AND "
-                           "SUM(column_name = 'created_at') = 1 FROM information_schema.columns "
+                           "SUM(column_name = 'created_at' AND data_type IN ('datetime', "
+                           "'timestamp')) = 1 FROM information_schema.columns "
                            "WHERE table_schema = DATABASE() AND table_name = ");
         db_put_text(db, &sql, lane->table, strlen(lane->table));
         buf_text_put(&sql, ") FROM information_schema.tables WHERE table_schema = DATABASE() AND "

@@ -9,6 +9,7 @@
 #include "outbox/adopt/connect_state.h"
 #include "outbox/adopt/offset_topic_kafka.h"
 #include "outbox/relay/stream/position_store_mysql.h"
+#include "outbox/relay/stream/table_cut_mysql.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -201,6 +202,25 @@ static enum rc compare_headers(struct run *run, struct err *err)
     return rc;
 }
 
+static enum rc note_uses(struct run *run, struct err *err)
+{
+    char option[SETTING_NAME_SIZE + 16];
+    char type[COLUMN_TYPE_SIZE] = "";
+    char text[LANE_USES_SIZE];
+    bool has_seq = false;
+    enum rc rc = table_cut_mysql_has_seq(run->log.db, run->lane->table, &has_seq, err);
+
+    if (rc == RC_OK)
+        rc = adopt_log_column_type(&run->log, run->lane->table, "created_at", type, err);
+    if (rc != RC_OK)
+        return rc;
+    snprintf(option, sizeof(option), "table %s", run->lane->table);
+    lane_put_uses(text, run->lane,
+                  has_seq && (strcmp(type, "datetime") == 0 || strcmp(type, "timestamp") == 0));
+    router_map_add_note(&run->map, option, text);
+    return RC_OK;
+}
+
 /* What the definition of the table makes of some columns. Tables of tallybox have a column seq. */
 static enum rc compare_table(struct run *run, struct err *err)
 {
@@ -228,7 +248,9 @@ static enum rc compare_table(struct run *run, struct err *err)
         router_map_add_difference(&run->map, id, id_type,
                                   "the connector writes the bytes into the header id in a form of "
                                   "its own; tallybox writes the text of the UUID");
-    return rc == RC_OK ? compare_headers(run, err) : rc;
+    if (rc == RC_OK)
+        rc = compare_headers(run, err);
+    return rc == RC_OK ? note_uses(run, err) : rc;
 }
 
 static enum rc find_position(struct run *run, struct err *err)

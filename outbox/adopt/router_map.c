@@ -539,6 +539,11 @@ void router_map_add_difference(struct router_map *map, const char *column, const
     add_finding(map->differences, option, type, text);
 }
 
+void router_map_add_note(struct router_map *map, const char *option, const char *text)
+{
+    add_finding(map->notes, option, NULL, text);
+}
+
 void router_map_drop_rename(struct router_map *map)
 {
     for (size_t i = 0; i < json_array_size(map->differences); i++) {

@@ -44,6 +44,9 @@ const char *router_map_column(const struct router_map *map, const char *field,
 void router_map_add_difference(struct router_map *map, const char *column, const char *type,
                                const char *text);
 
+/* Adds what a user should know. All texts are copied. */
+void router_map_add_note(struct router_map *map, const char *option, const char *text);
+
 /* Takes back the difference that a table with the name outbox makes: it is one of tallybox. */
 void router_map_drop_rename(struct router_map *map);
 

@@ -143,6 +143,8 @@ class Adopt(DebeziumCase):
         seen = json.loads(self.adopt(peer, "--json").stdout)
         self.assertTrue(seen["equal"], seen)
         self.assertFalse(seen["begun"])
+        self.assertIn("goes on from the table", [one["text"] for one in seen["notes"] if
+                                                 one["option"] == "table outbox"][0])
         self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
         done = self.adopt(peer, "--begin")
         self.assertIn("lane outbox begins behind the transactions", done.stdout)
@@ -179,6 +181,8 @@ class Adopt(DebeziumCase):
         if suite.DATABASE == "mysql":
             self.assertIn("differs: column payload = json: ", done.stdout)
         self.assertIn("differs: column happened = datetime: ", done.stdout)
+        self.assertIn("note: table stock: published rows stay in the table, because keep_ids_max is 0; "
+                      "when the server has purged its log, the lane stops", done.stdout)
         self.assertIn("position: not found: there are no offsets", done.stdout)
         done = self.stack.command(["adopt", "--connector", config],
                                   {**lanes, "lane.stock.topic": "other"}, expect=suite.FAILED)

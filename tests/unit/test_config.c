@@ -754,6 +754,42 @@ static void the_table_has_a_row_for_every_setting(void **state)
     buf_done(&out);
 }
 
+static const char *uses_of(const struct lane_settings *lane, bool ordered)
+{
+    static char text[LANE_USES_SIZE];
+
+    lane_put_uses(text, lane, ordered);
+    return text;
+}
+
+static void what_a_lane_makes_of_its_table_is_said(void **state)
+{
+    struct lane_settings lane = {.source = "binlog", .from_table = "yes", .keep_ms = 3600000};
+
+    (void)state;
+    snprintf(lane.empty_payload, sizeof(lane.empty_payload), "%s", LANE_EMPTY_VALUE);
+    assert_string_equal(uses_of(&lane, true),
+                        "published rows are deleted after keep_ms; when the server has purged its "
+                        "log, the lane goes on from the table; `tallybox relay replay` reads the "
+                        "table");
+    assert_string_equal(uses_of(&lane, false),
+                        "published rows stay in the table, because keep_ids_max is 0; when the "
+                        "server has purged its log, the lane stops; `tallybox relay replay` reads "
+                        "the log");
+    lane.keep_ids_max = 1;
+    assert_non_null(strstr(uses_of(&lane, false), "keep_ms, and earlier above keep_ids_max;"));
+    lane.keep_ms = -1;
+    assert_non_null(strstr(uses_of(&lane, true), "stay in the table, because keep_ms is -1;"));
+    assert_non_null(strstr(uses_of(&lane, true), "the lane stops; `tallybox relay replay` reads "
+                                                 "the log"));
+    lane.keep_ms = 0;
+    snprintf(lane.exactly_once, sizeof(lane.exactly_once), "yes");
+    assert_non_null(strstr(uses_of(&lane, true), "the lane stops; `tallybox relay replay` reads "
+                                                 "the table"));
+    snprintf(lane.columns, sizeof(lane.columns), "id:event_id");
+    assert_non_null(strstr(uses_of(&lane, true), "replay` reads the log"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -798,6 +834,7 @@ int main(void)
         cmocka_unit_test(a_secret_is_never_in_an_error),
         cmocka_unit_test(a_secret_is_not_taken_from_the_command_line),
         cmocka_unit_test(every_value_shows_where_it_came_from),
+        cmocka_unit_test(what_a_lane_makes_of_its_table_is_said),
         cmocka_unit_test(the_table_has_a_row_for_every_setting),
     };
 

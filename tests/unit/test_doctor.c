@@ -455,6 +455,12 @@ static void a_lane_that_may_not_lock_its_table_stops_with_its_log(void **state)
     buf_text_put(&database.grants, "GRANT LOCK TABLES ON `shop`.* TO `a`@`%`\n");
     judge_fallback(&database, "yes");
     assert_int_equal(doctor.counts[DOCTOR_WARNING], 0);
+    /* What it makes of its table is said, too. */
+    snprintf(database.engines[0], sizeof(database.engines[0]), "InnoDB");
+    judge_fallback(&database, "yes");
+    assert_true(says(DOCTOR_OK, "the lane goes on from the table"));
+    judge_fallback(&database, "no");
+    assert_true(says(DOCTOR_OK, "the lane stops"));
     buf_done(&database.grants);
 }
 
