@@ -459,8 +459,9 @@ static void add_unset(struct mapping *mapping)
                     "a column created_at, if the table has one, becomes the time of the record; "
                     "the connector takes the time at which it reads the row");
     add_finding(mapping->map->notes, "transforms", NULL,
-                "records also have the header lane, and seq if the table has such a column; the "
-                "router does not write these");
+                "records also have the header lane, and seq if the table has such a column; they "
+                "lack the headers __debezium.context.* (connectorLogicalName, connectorName, "
+                "taskId, runId) of newer connectors");
     if (!connector_option(connector, "topic.prefix"))
         add_finding(mapping->map->notes, "topic.prefix", NULL,
                     "without it the offsets of the connector cannot be found");

@@ -19,6 +19,10 @@ PARTITIONS = 4
 CONVERTERS = {"key.converter": "org.apache.kafka.connect.storage.StringConverter",
               # The payload is a LONGBLOB.
               "value.converter": "io.debezium.converters.BinaryDataConverter"}
+# That only one of the two writes: `tallybox adopt` has a note of them.
+LANE_HEADERS = {"lane", "seq"}
+CONNECTOR_HEADERS = {f"__debezium.context.{name}" for name in ("connectorLogicalName", "connectorName",
+                                                           "taskId", "runId")}
 
 
 class DebeziumCase(LaneCase):
@@ -124,6 +128,23 @@ class DebeziumCase(LaneCase):
         return self.stack.tallybox("adopt", "outbox", "--connector", peer.url, *arguments,
                                    expect=expect)
 
+    def publish_twins(self):
+        """The same rows but for their ids; returns what is published of them, in their order."""
+        payloads = ("0", "", None, b"\0\xff", '{"text": "n\u00f6rth"}', bytes(range(256)) * 12)
+        rows = [event(self.probes, key, 0, type=kind) for key in ("key", "k\u00e4y", "") for kind in ("A", "B")
+                for _ in payloads]
+        rows = [dict(row, payload=payload) for row, payload in zip(rows, 6 * payloads)]
+        self.stack.append(rows, table=self.table)
+
+        def find():
+            found = {one.headers["id"]: one for one in
+                     self.stack.records(f"event.{self.stack.name}.{self.probes}")}
+            return all(row["id"] in found for row in rows) and [found[row["id"]] for row in rows]
+        found = suite.wait_for("the twins", find, 90)
+        for one in found:
+            self.assertIn(set(one.headers) - {"id"}, (LANE_HEADERS, CONNECTOR_HEADERS))
+        return [(one.key, one.value) for one in found]
+
     def check_all_once(self):
         self.wait_records(len(self.events), 90)
         self.assertEqual(self.check_order(self.events), 0, "repeats")
@@ -135,6 +156,7 @@ class Adopt(DebeziumCase):
     def test_a_lane_takes_over_and_gives_back_while_rows_are_written(self):
         peer = self.connector().start()
         self.wait_until_it_streams(peer)
+        of_connector = self.publish_twins()
         self.begin_to_write()
         self.wait_more()
         running = self.adopt(peer, "--begin", expect=1)
@@ -151,6 +173,7 @@ class Adopt(DebeziumCase):
         self.assertIn("Delete the published rows before you use one of them", done.stderr)
         self.assertIn("has a position", self.adopt(peer, "--begin", expect=1).stderr)
         relay = self.start("relay")
+        self.assertEqual(self.publish_twins(), of_connector)
         self.wait_more()
         self.assertIn("holds the lane", self.adopt(peer, "--back", expect=1).stderr)
         relay.terminate()
