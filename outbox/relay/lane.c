@@ -62,6 +62,9 @@ static const struct kind kinds[] = {
     {AT(stream_shared), "tallybox_relay_stream_shared", METRIC_GAUGE,
      "With source = binlog: 1 while the lane reads the binary log through the connection that the "
      "lanes of this process share."},
+    {AT(log_expires), "tallybox_relay_log_expires", METRIC_GAUGE,
+     "With source = binlog: 1 while the server has deleted the file of the saved position from its "
+     "binary log, or will soon; looked at each 30 s, /readyz tells why."},
     {AT(lease_held), "tallybox_relay_lease_held", METRIC_GAUGE,
      "1 while this process holds the lane."},
     {AT(lease_epoch), "tallybox_relay_lease_epoch", METRIC_GAUGE,

@@ -48,7 +48,7 @@ class Way:
 class Trouble(LaneCase):
     """With the log, the way and the broker."""
 
-    seconds = 40
+    seconds = 90
     settings = {**LaneCase.settings, **suite.PATIENT}
 
     def log_files(self):
@@ -125,6 +125,7 @@ class Trouble(LaneCase):
         self.stack.append(events[1:2])
         suite.wait_for("the silence to be told", lambda: "reason=cannot_read" in relay.log_text(),
                        NOTICED_S)
+        self.assertRegex(relay.why_not_ready(), "outbox reading: .*the server was silent for 6 s")
         # The connection is open on one side only: its end does not arrive.
         for thread in self.dump_threads():
             self.stack.sql(f"KILL {thread}")
@@ -147,13 +148,36 @@ class Trouble(LaneCase):
         edge = mysql_edge.Edge(server.host, server.port)
         self.addCleanup(edge.close)
         edge.event_s = 0.01
-        relay = self.start("relay", ready=False, sets={"mysql.host": edge.host, "mysql.port": edge.port})
+        relay = self.start("relay", ready=False, sets={"mysql.host": edge.host, "mysql.port": edge.port,
+                                                       "admin.stale_ms": 5000})
         suite.wait_for("the lane to count as behind",
                        lambda: self.published(relay) > 20 and age() > 6)
+        self.assertIn("outbox age: ", relay.why_not_ready())
         self.assertLess(self.published(relay), len(events))
         edge.event_s = 0
         self.wait_records(len(events))
         suite.wait_for("the end of the log", lambda: age() < 3)
+
+    def test_a_log_that_expires_before_it_is_read_is_a_warning(self):
+        """The lane has received the rows, but it reads them again if it is stopped now."""
+        def expires():
+            return relay.metrics()['tallybox_relay_log_expires{lane="outbox"}']
+
+        relay = self.relay()
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+        relay.wait_ready()
+        broker = suite.kafka().pid
+        os.kill(broker, signal.SIGSTOP)
+        try:
+            self.stack.append([event(self.kind, "key", 1)])
+            self.purge_log()
+            suite.wait_for("the metric", lambda: expires() == 1)
+            self.assertRegex(relay.why_not_ready(), "outbox log: .*has deleted .* of the binary log")
+        finally:
+            os.kill(broker, signal.SIGCONT)
+        self.wait_records(2)
+        suite.wait_for("the next look", lambda: expires() == 0)
 
     def test_a_privilege_that_is_missing_is_named(self):
         self.stack.sql(REVOKE)

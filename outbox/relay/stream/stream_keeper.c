@@ -320,6 +320,15 @@ static int64_t save_position(struct stream_keeper *keeper, int64_t epoch_now, in
     return fenced ? LANE_WAIT_MS : 0;
 }
 
+static void note_risk(struct stream_keeper *keeper, const struct err *risk, int64_t now_ms)
+{
+    metric_set(&keeper->lane->metrics->log_expires, risk->text[0] != '\0');
+    if (risk->text[0])
+        condition_fail(&keeper->log_kept, now_ms, risk);
+    else
+        condition_ok(&keeper->log_kept, now_ms);
+}
+
 /* Without an answer the check stays as it was: reading the log is what counts. A lane that another
  * process reads is checked there. Returns in how many ms the next check is due. */
 static int64_t check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_t now_ms)
@@ -328,7 +337,7 @@ static int64_t check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_
     struct err risk = {0};
 
     if (epoch_now == 0 || keeper->saved_ms == 0) {
-        condition_ok(&keeper->log_kept, now_ms);
+        note_risk(keeper, &risk, now_ms);
         keeper->checked_ms = now_ms;
         return KEEPER_CHECK_MS;
     }
@@ -339,10 +348,7 @@ static int64_t check_log(struct stream_keeper *keeper, int64_t epoch_now, int64_
     keeper->checked_ms = now_ms;
     if (positions->find_risk(positions->ctx, &keeper->position, &risk, NULL) != RC_OK)
         return KEEPER_CHECK_MS;
-    if (risk.text[0])
-        condition_fail(&keeper->log_kept, now_ms, &risk);
-    else
-        condition_ok(&keeper->log_kept, now_ms);
+    note_risk(keeper, &risk, now_ms);
     return KEEPER_CHECK_MS;
 }
 
