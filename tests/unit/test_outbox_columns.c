@@ -266,6 +266,25 @@ static void a_column_of_which_no_header_can_be_made_is_named(void **state)
     tear_down(&fixture);
 }
 
+/* MariaDB. */
+static void a_compressed_column_is_named(void **state)
+{
+    static const uint8_t types[] = {COLUMN_VARCHAR_COMPRESSED, COLUMN_BLOB_COMPRESSED};
+    struct fixture fixture;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(types); i++) {
+        set_up(&fixture, "longblob", "longblob /*M!100301 COMPRESSED*/", NULL, types[i], 4);
+        assert_int_equal(outbox_columns_resolve(&fixture.columns, &fixture.definition,
+                                                &fixture.table, fixture.log_columns, names,
+                                                &fixture.err),
+                         RC_REJECT);
+        assert_non_null(strstr(fixture.err.text, "column more is COMPRESSED, and such values "
+                                                 "cannot be read from the binary log"));
+        tear_down(&fixture);
+    }
+}
+
 /* The log has names, and its rows are older than the column. */
 static void a_row_from_before_the_column_has_no_header(void **state)
 {
@@ -319,6 +338,7 @@ int main(void)
         cmocka_unit_test(bytes_are_as_they_are_with_all_their_zeros),
         cmocka_unit_test(a_header_above_the_bound_is_left_out_and_the_row_is_refused),
         cmocka_unit_test(a_column_of_which_no_header_can_be_made_is_named),
+        cmocka_unit_test(a_compressed_column_is_named),
         cmocka_unit_test(a_row_from_before_the_column_has_no_header),
         cmocka_unit_test(a_payload_of_blanks_is_a_tombstone_if_that_is_wanted),
     };

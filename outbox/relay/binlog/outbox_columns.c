@@ -210,6 +210,11 @@ static enum rc check_column(const struct outbox_column *column, unsigned use, co
 
     if (rc != RC_OK)
         return rc;
+    if (log_type == COLUMN_BLOB_COMPRESSED || log_type == COLUMN_VARCHAR_COMPRESSED)
+        return err_fail(err, RC_REJECT, 0,
+                        "column %s is COMPRESSED, and such values cannot be read from the binary "
+                        "log: take COMPRESSED out of its definition before rows are written",
+                        column->name);
     if (log_type != type->log_type && log_type != type->other_log_type)
         return err_fail(err, RC_REJECT, 0,
                         "column %s is a %s, and its rows in the binary log are of type %u: the "
