@@ -226,6 +226,30 @@ static void a_row_behind_an_idle_position_is_saved_within_a_second(void **state)
     lane.wake = NULL;
 }
 
+/* A kill repeats at most so many rows that were offered, or those of a second. */
+static void ten_thousand_rows_are_saved_at_once(void **state)
+{
+    struct stream_position position = {.offset = 0};
+    bool woken = false;
+
+    (void)state;
+    lane.wake = note_wake;
+    lane.wake_ctx = &woken;
+    assert_true(offer(0, 0, 1, true));
+    run_asleep(1, &woken);
+    for (int64_t row = 1; row < 10000; row += 101) {
+        woken = false;
+        assert_true(stream_keeper_offer(&keeper, &position, row, 1, false));
+        run_asleep(5, &woken);
+    }
+    assert_int_equal(base.saves, 1);
+    woken = false;
+    assert_true(stream_keeper_offer(&keeper, &position, 10000, 1, false));
+    run_asleep(1, &woken);
+    assert_int_equal(base.saves, 2);
+    lane.wake = NULL;
+}
+
 static void offers_that_replace_each_other_lose_no_seq(void **state)
 {
     (void)state;
@@ -354,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_row_behind_an_idle_position_is_saved_within_a_second),
         TEST(offers_that_replace_each_other_lose_no_seq),
+        TEST(ten_thousand_rows_are_saved_at_once),
         TEST(a_full_list_is_saved_at_once),
         TEST(a_list_is_tried_again_as_it_is),
         TEST(seqs_of_a_lost_lease_are_dropped),
