@@ -27,6 +27,7 @@ static uint8_t bytes[512]; /* of one event */
 static size_t len;
 static uint64_t file_end; /* of the events so far */
 static bool hides_ends;   /* as MariaDB 11.4 does inside a transaction */
+static uint32_t time_s;   /* of the next events */
 
 static void put(uint64_t value, size_t count)
 {
@@ -87,6 +88,8 @@ static enum rc end(uint16_t flags)
     for (size_t i = 0; in_file && !hides_ends && i < 4; i++)
         bytes[13 + i] = (uint8_t)(file_end >> 8 * i);
     bytes[17] = (uint8_t)flags;
+    for (size_t i = 0; i < 4; i++)
+        bytes[i] = (uint8_t)(time_s >> 8 * i);
     rc = change_stream_give(&stream, bytes, len, &err);
     while (rc == RC_OK && (rc = change_stream_next(&stream, &change, &err)) == RC_OK &&
            change.kind != CHANGE_WANTS_EVENT)
@@ -211,6 +214,7 @@ static int set_up(void **state)
 {
     (void)state;
     hides_ends = false;
+    time_s = 0;
     memset(&err, 0, sizeof(err));
     assert_int_equal(change_stream_init(&stream, "shop", "outbox", 1 << 20, &err), RC_OK);
     start("0-1-4", 0);
@@ -251,6 +255,35 @@ static void the_place_is_that_of_the_transaction_until_it_is_committed(void **st
     assert_string_equal(stream.file, "b.000001");
     expect_before("0-1-5");
     assert_int_equal(stream.counts.transactions, 1);
+}
+
+/* Of a position whose time is 0 it is not known when it was committed. */
+static void the_time_is_that_of_the_last_transaction(void **state)
+{
+    (void)state;
+    stream.time_s = 500; /* as of the position where reading begins */
+    rotate("b.000001", 4);
+    time_s = 100;
+    assert_int_equal(format(false), RC_OK);
+    begin(BINLOG_MARIADB_GTID_LIST);
+    put(0, 4);
+    assert_int_equal(end(FLAGS_NONE), RC_OK);
+    time_s = 0;
+    begin(BINLOG_HEARTBEAT);
+    put_text("b.000001");
+    assert_int_equal(end(BINLOG_FLAG_ARTIFICIAL), RC_OK);
+    expect("idle, ");
+    assert_int_equal(stream.time_s, 500);
+    time_s = 900;
+    assert_int_equal(gtid(5, 0), RC_OK);
+    insert(10, 1);
+    time_s = 901;
+    assert_int_equal(commit(), RC_OK);
+    expect("row 1 10, commit 1, ");
+    time_s = 0;
+    rotate("b.000002", 4);
+    assert_int_equal(stream.time_s, 901);
+    assert_int_equal(stream.group_time_s, 900);
 }
 
 static void a_rollback_takes_all_rows_back(void **state)
@@ -665,6 +698,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_rollback_to_a_savepoint_takes_later_rows_back, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_savepoint_that_is_set_again_is_the_last_one, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_time_is_that_of_the_last_transaction, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_that_a_crash_cut_off_is_undone, set_up,
                                         tear_down),

@@ -532,13 +532,31 @@ static bool needs_gtid(uint8_t type)
            type == BINLOG_EXECUTE_LOAD_QUERY;
 }
 
+/* Events at the head of a file have its time, wherever reading begins, and those that the server
+ * makes for the reader have none. */
+static bool has_time(const struct binlog_event *event)
+{
+    switch (event->type) {
+    case BINLOG_ROTATE:
+    case BINLOG_FORMAT:
+    case BINLOG_START_ENCRYPTION:
+    case BINLOG_PREVIOUS_GTIDS:
+    case BINLOG_MARIADB_GTID_LIST:
+    case BINLOG_CHECKPOINT:
+        return false;
+    default:
+        return !is_heartbeat(event);
+    }
+}
+
 /* Handles one event. *found: it is a change by itself. */
 static enum rc take_event(struct change_stream *stream, const struct binlog_event *event,
                           struct change *change, bool *found, struct err *err)
 {
     if (stream->on_event)
         stream->on_event(stream->on_event_ctx, event);
-    stream->time_s = event->time_s;
+    if (has_time(event))
+        stream->time_s = event->time_s;
     if (stream->state == CHANGE_INSIDE && !is_heartbeat(event))
         stream->events++;
     stream->event_rows = 0;

@@ -82,7 +82,7 @@ struct change_stream {
     uint64_t row;                     /* rows of the table in it so far */
     uint64_t skip;                    /* rows of the first transaction that were done before */
     char skip_gtid[BINLOG_GTID_SIZE]; /* its GTID */
-    uint32_t time_s;                  /* of the last event */
+    uint32_t time_s;                  /* of the last event of a transaction */
     uint32_t group_time_s;            /* of the GTID: when COMMIT, or the only statement, began */
     uint32_t file_time_s;             /* when the file was begun; 0: before its first event */
 
