@@ -102,15 +102,10 @@ static bool is_artificial_rotate(const uint8_t *bytes, size_t len)
            (bytes[OFFSET_FLAGS] & BINLOG_FLAG_ARTIFICIAL);
 }
 
-static bool is_heartbeat(const struct binlog_event *event)
-{
-    return event->type == BINLOG_HEARTBEAT || event->type == BINLOG_HEARTBEAT_2;
-}
-
 /* Events that the server makes for this reader are in no file. */
 static bool is_in_file(const struct binlog_event *event)
 {
-    return !(event->flags & BINLOG_FLAG_ARTIFICIAL) && !is_heartbeat(event) &&
+    return !(event->flags & BINLOG_FLAG_ARTIFICIAL) && !binlog_event_is_heartbeat(event) &&
            ((event->type != BINLOG_FORMAT && event->type != BINLOG_START_ENCRYPTION) ||
             event->next_pos != 0);
 }
@@ -532,32 +527,15 @@ static bool needs_gtid(uint8_t type)
            type == BINLOG_EXECUTE_LOAD_QUERY;
 }
 
-/* Events at the head of a file have its time, wherever reading begins, and those that the server
- * makes for the reader have none. */
-static bool has_time(const struct binlog_event *event)
-{
-    switch (event->type) {
-    case BINLOG_ROTATE:
-    case BINLOG_FORMAT:
-    case BINLOG_START_ENCRYPTION:
-    case BINLOG_PREVIOUS_GTIDS:
-    case BINLOG_MARIADB_GTID_LIST:
-    case BINLOG_CHECKPOINT:
-        return false;
-    default:
-        return !is_heartbeat(event);
-    }
-}
-
 /* Handles one event. *found: it is a change by itself. */
 static enum rc take_event(struct change_stream *stream, const struct binlog_event *event,
                           struct change *change, bool *found, struct err *err)
 {
     if (stream->on_event)
         stream->on_event(stream->on_event_ctx, event);
-    if (has_time(event))
+    if (binlog_event_has_own_time(event))
         stream->time_s = event->time_s;
-    if (stream->state == CHANGE_INSIDE && !is_heartbeat(event))
+    if (stream->state == CHANGE_INSIDE && !binlog_event_is_heartbeat(event))
         stream->events++;
     stream->event_rows = 0;
     if (stream->state == CHANGE_OUTSIDE && needs_gtid(event->type))

@@ -165,6 +165,26 @@ enum rc binlog_event_parse(struct binlog_event *event, const void *bytes, size_t
     return is_verified(event, format) ? check_checksum(event, bytes, len, err) : RC_OK;
 }
 
+bool binlog_event_is_heartbeat(const struct binlog_event *event)
+{
+    return event->type == BINLOG_HEARTBEAT || event->type == BINLOG_HEARTBEAT_2;
+}
+
+bool binlog_event_has_own_time(const struct binlog_event *event)
+{
+    switch (event->type) {
+    case BINLOG_ROTATE:
+    case BINLOG_FORMAT:
+    case BINLOG_START_ENCRYPTION:
+    case BINLOG_PREVIOUS_GTIDS:
+    case BINLOG_MARIADB_GTID_LIST:
+    case BINLOG_CHECKPOINT:
+        return false;
+    default:
+        return !binlog_event_is_heartbeat(event);
+    }
+}
+
 enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_event *event,
                             struct err *err)
 {

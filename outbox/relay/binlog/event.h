@@ -102,6 +102,12 @@ const char *binlog_type_name(unsigned type);
 enum rc binlog_event_parse(struct binlog_event *event, const void *bytes, size_t len,
                            const struct binlog_format *format, struct err *err);
 
+bool binlog_event_is_heartbeat(const struct binlog_event *event);
+
+/* Whether time_s is that of a transaction. Events at the head of a file have the time of the file,
+ * and those that the server makes for the reader have none. */
+bool binlog_event_has_own_time(const struct binlog_event *event);
+
 /* From a format description event, whose own checksum is verified if it has one. */
 enum rc binlog_format_parse(struct binlog_format *format, const struct binlog_event *event,
                             struct err *err);

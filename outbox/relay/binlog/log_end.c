@@ -27,11 +27,6 @@ void log_end_begin(struct log_end *end, const char *file, uint64_t offset, int64
     snprintf(end->first_file, sizeof(end->first_file), "%s", file);
 }
 
-static bool is_heartbeat(const struct binlog_event *event)
-{
-    return event->type == BINLOG_HEARTBEAT || event->type == BINLOG_HEARTBEAT_2;
-}
-
 /* MySQL sends heartbeats while it searches where to begin, which may take long, with the place that
  * it has reached. If it is not known where that is, the search has ended when it stands still. */
 static bool has_found_begin(struct log_end *end, const struct binlog_event *event)
@@ -54,31 +49,12 @@ static bool has_found_begin(struct log_end *end, const struct binlog_event *even
            (order == 0 && (event->next_pos >= end->first_offset || end->first_offset > UINT32_MAX));
 }
 
-/* Those at the head of a file have its time. */
-static bool is_of_transaction(const struct binlog_event *event)
-{
-    switch (event->type) {
-    case BINLOG_GTID:
-    case BINLOG_GTID_TAGGED:
-    case BINLOG_ANONYMOUS_GTID:
-    case BINLOG_MARIADB_GTID:
-    case BINLOG_QUERY:
-    case BINLOG_QUERY_COMPRESSED:
-    case BINLOG_TRANSACTION_PAYLOAD:
-    case BINLOG_XID:
-    case BINLOG_XA_PREPARE:
-        return true;
-    default:
-        return false;
-    }
-}
-
 void log_end_note_event(struct log_end *end, const struct binlog_event *event, int64_t now_ms)
 {
     if (!end->found)
         end->found = has_found_begin(end, event);
-    end->beat = end->found && is_heartbeat(event);
-    if (is_of_transaction(event))
+    end->beat = end->found && binlog_event_is_heartbeat(event);
+    if (binlog_event_has_own_time(event))
         end->age_ms = now_ms - (int64_t)event->time_s * 1000;
 }
 
