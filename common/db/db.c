@@ -437,6 +437,11 @@ enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, s
     return RC_OK;
 }
 
+enum rc db_read_clock(struct db *db, int64_t *now_ms, struct err *err)
+{
+    return db_number(db, "SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS SIGNED)", now_ms, NULL, err);
+}
+
 enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,
                       struct err *err)
 {

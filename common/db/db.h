@@ -116,6 +116,9 @@ enum rc db_stream(struct db *db, const char *sql, size_t len, db_on_row on_row, 
  * no row or the column was NULL; then value is unchanged. */
 enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, struct err *err);
 
+/* Reads the clock of the server, in ms since 1970. */
+enum rc db_read_clock(struct db *db, int64_t *now_ms, struct err *err);
+
 /* Whether the table in the connection's database has the column, and the account has a privilege on
  * it: the server does not tell the two apart. column: a constant of the caller. */
 enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,

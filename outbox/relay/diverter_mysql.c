@@ -483,8 +483,7 @@ static enum rc move_copies(struct diverter_mysql *diverter, const struct relay_m
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         rc = check_copy(diverter, &moves[i], err);
     if (rc == RC_OK)
-        rc = db_number(diverter->db, "SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS SIGNED)",
-                       &now_ms, NULL, err);
+        rc = db_read_clock(diverter->db, &now_ms, err);
     for (size_t i = 0; i < count && rc == RC_OK; i++)
         rc = move_copy(diverter, &moves[i], now_ms, err);
     return rc;

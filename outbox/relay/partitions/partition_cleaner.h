@@ -82,7 +82,7 @@ struct partition_cleaner {
     int64_t without_session; /* transactions without a session, at the last check */
     int64_t prepared;        /* the same, if the check before has met one, too: held names them */
     int64_t busy_ms;         /* the last wait for the table; 0: it was granted since */
-    struct err held; /* why partitions are neither dropped nor made for now; text "": they are */
+    struct err held; /* why partitions are neither dropped nor made at present; text "": they are */
 };
 
 /* lane is borrowed and ops are copied; no memory is allocated yet. */

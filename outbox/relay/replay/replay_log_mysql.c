@@ -125,8 +125,7 @@ static enum rc list_files(struct replay_log_mysql *log, struct err *err)
 enum rc replay_log_mysql_look(struct replay_log_mysql *log, struct replay_log_facts *facts,
                               struct err *err)
 {
-    enum rc rc = db_number(log->db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-                           &facts->now_ms, NULL, err);
+    enum rc rc = db_read_clock(log->db, &facts->now_ms, err);
 
     if (rc == RC_OK)
         rc = load_published(log, err);

@@ -115,8 +115,7 @@ static void find_clock(struct stream_mysql *stream)
 
     if (rc == RC_OK) {
         since_ms = os_now_ms();
-        rc = db_number(stream->db, "SELECT CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-                       &server_ms, NULL, NULL);
+        rc = db_read_clock(stream->db, &server_ms, NULL);
     }
     stream->clock_ms = os_now_ms();
     if (rc == RC_OK && stream->clock_ms - since_ms < CLOCK_ANSWER_MS)
