@@ -2,8 +2,9 @@
 """The cases `peers` and `peers_binlog`: Debezium on the same servers and rows. Its MySQL or MariaDB connector with the
 outbox router against our relay, its JDBC sink against our consumer; cold (from the start of the
 process) and warm (in a process that has done it all once), with its defaults and with the settings
-of TUNED. Ours is measured from the start of its process each time; beside a tuned Debezium our relay
-sends no CloudEvents headers, as it sends none."""
+of TUNED. Ours is measured from the start of its process each time. It publishes the records of the
+connector where both read the log, with the settings that `tallybox adopt` prints: without
+CloudEvents headers. A lane that reads its table sends them unless Debezium is tuned."""
 
 import contextlib
 import os
@@ -99,7 +100,8 @@ def fill_until_seen(stack, peer, topic):
 
 def source_runs(bench, tuned, rows, fill=cases.fill_outbox, lane="table"):
     """The run of our relay, and {mode: run} of the connector on the same rows."""
-    with bench.stack("peers", {"relay.ce_source": ""} if tuned else None, lane) as stack:
+    is_plain = tuned or lane == binlog.LANE
+    with bench.stack("peers", {"relay.ce_source": ""} if is_plain else None, lane) as stack:
         topic = f"peer.{stack.name}.order"
         wire.create_topic(suite.kafka().bootstrap, topic, PARTITIONS)
         cases.order_topic(stack)

@@ -60,9 +60,10 @@ NAMES = (
     (r"idle_(\w+)", "{}, idle", ""),
     (r"disk_(\w+)", "a row of `{}` on disk", ""),
     (r"peers_relay", "relay, 500 k rows", "Debezium's outbox router"),
-    (r"peers_binlog", "relay, `source = binlog`, 500 k rows", "Debezium's outbox router"),
-    (r"peers_binlog_single", "relay, `source = binlog`, 200 k rows, one in each transaction",
+    (r"peers_binlog", "relay, `source = binlog`, `relay.ce_source=`, 500 k rows",
      "Debezium's outbox router"),
+    (r"peers_binlog_single", "relay, `source = binlog`, `relay.ce_source=`, 200 k rows, one in each "
+     "transaction", "Debezium's outbox router"),
     (r"peers_consume", "consume, 500 k votes by Zipf's law", "Debezium's JDBC sink, without totals"),
 )
 HEAD = ("what", "tallybox", "compared with", "ratio", "CPU us/row", "RSS MiB")
