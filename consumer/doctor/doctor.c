@@ -297,6 +297,15 @@ static void judge_log_variables(struct doctor *doctor, const struct doctor_datab
                        "%s = %s: the binary log may lack rows or columns, so lanes with source = "
                        "binlog do not read it",
                        variables[i].name, variables[i].value);
+    if (database->log_lacks_replicated)
+        doctor_add(doctor, DOCTOR_FAILED, database->section,
+                   database->is_mariadb
+                       ? "set log_slave_updates = ON in the server's configuration, or let [mysql] "
+                         "name the primary server"
+                       : "set log_replica_updates = ON in the server's configuration, or let "
+                         "[mysql] name the primary server",
+                   "the server takes rows of another server, which its binary log lacks, and lanes "
+                   "with source = binlog read this log");
     if (database->binlog_row_metadata[0] && strcmp(database->binlog_row_metadata, "FULL") != 0)
         doctor_add(
             doctor, DOCTOR_WARNING, database->section,
@@ -430,8 +439,8 @@ static void judge_log_status(struct doctor *doctor, struct doctor_database *data
     if (strstr(text, "REPLICATION CLIENT"))
         doctor_add(doctor, DOCTOR_WARNING, database->section, WAKEUP_REMEDY,
                    "the account may not ask for the files of the binary log: the relay does not "
-                   "warn before the server deletes what a lane has not read, and filters of the "
-                   "log are not checked: %s",
+                   "warn before the server deletes what a lane has not read, and neither filters "
+                   "of the log nor, on MySQL, log_replica_updates are checked: %s",
                    text);
 }
 

@@ -234,6 +234,8 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
         rc = db_query_buf(db, &sql, on_stream_table, &table, err);
     }
     if (rc == RC_OK && has_stream)
+        rc = db_log_lacks_replicated(db, &database->log_lacks_replicated, err);
+    if (rc == RC_OK && has_stream)
         read_log_filter(database, db, settings->mysql.database);
     buf_done(&sql);
     return rc;

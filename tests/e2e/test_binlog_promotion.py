@@ -25,6 +25,7 @@ EXECUTED = {"mariadb": "@@GLOBAL.gtid_binlog_pos", "mysql": "@@GLOBAL.gtid_execu
 class Replicated(LaneCase):
     """The usual server with a replica, which begins as a copy of its data."""
 
+    arguments = ARGUMENTS
     # The lease outlasts the promotion.
     settings = {**LaneCase.settings, **suite.PATIENT}
 
@@ -37,7 +38,7 @@ class Replicated(LaneCase):
         self.events = []
 
     def make_replica(self):
-        replica = suite.OwnServer(f"replica-{self.kind}", ARGUMENTS)
+        replica = suite.OwnServer(f"replica-{self.kind}", self.arguments)
         replica.folder.mkdir()
         self.addCleanup(shutil.rmtree, replica.folder, ignore_errors=True)
         self.server.stop()
@@ -176,6 +177,29 @@ class Lacking(Replicated):
         self.lead_to(self.server)
         self.refused(relay)
         self.assertEqual(len(self.records()), 150)
+
+
+class Unlogged(Replicated):
+    """The log of a replica without log_replica_updates lacks what it takes from its source."""
+
+    seconds = 60
+    arguments = [*ARGUMENTS, {"mariadb": "--log-slave-updates=OFF",
+                              "mysql": "--log-replica-updates=OFF"}[suite.DATABASE]]
+
+    def test_it_is_refused_while_it_takes_rows(self):
+        self.follow()
+        self.wait_all()
+        self.lead_to(self.replica)
+        relay = self.start("relay", sets={"mysql.port": self.edge.port}, ready=False)
+        suite.wait_for("it to say why", lambda: "which its binary log lacks" in relay.why_not_ready())
+        doctor = self.stack.tallybox("doctor", "--role", "relay", expect=None, sets={
+            "lane.outbox.source": "binlog", "mysql.port": self.edge.port})
+        self.assertIn("the server takes rows of another server", doctor.stdout)
+        # Nothing is missing in the log any more when the replica takes no rows.
+        self.on_replica("STOP REPLICA")
+        suite.wait_for("the relay to be ready", relay.ready)
+        self.append(10)
+        self.wait_records(10)
 
 
 if __name__ == "__main__":

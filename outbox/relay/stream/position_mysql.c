@@ -42,8 +42,19 @@ static enum rc check_variable(void *ctx, const struct db_row *row, struct err *e
 
 enum rc position_mysql_check_log(struct db *db, struct err *err)
 {
-    return db_query(db, log_variables_sql, sizeof(log_variables_sql) - 1, check_variable, NULL,
-                    err);
+    bool lacks = false;
+    enum rc rc =
+        db_query(db, log_variables_sql, sizeof(log_variables_sql) - 1, check_variable, NULL, err);
+
+    if (rc == RC_OK)
+        rc = db_log_lacks_replicated(db, &lacks, err);
+    if (rc == RC_OK && lacks)
+        return err_fail(err, RC_FATAL, 0,
+                        "the server takes rows of another server, which its binary log lacks: set "
+                        "%s = ON in its configuration, or read the log of the primary server",
+                        db_server_kind(db) == DB_MARIADB ? "log_slave_updates"
+                                                         : "log_replica_updates");
+    return rc;
 }
 
 static enum rc take_place(void *ctx, const struct db_row *row, struct err *err)
