@@ -72,7 +72,7 @@ enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *l
 
 /* Whether bytes of the server can be read now. libmysqlclient does not tell what it has read
  * already: false may be wrong there, and then the next event comes without waiting. */
-bool binlog_link_ready(const struct binlog_link *link);
+bool binlog_link_ready(struct binlog_link *link);
 
 /* Why the last binlog_link_next() has failed. */
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link);

@@ -404,7 +404,7 @@ static enum rc give_own_event(struct stream_mysql *stream, bool *nothing, struct
     const void *event = NULL;
     size_t len = 0;
     bool waits = stream->waits;
-    int64_t since_ms = os_now_ms();
+    int64_t since_ms = waits ? os_now_ms() : 0;
     enum rc rc;
 
     if (stream->ended || (!stream->waits && !binlog_link_ready(stream->link))) {
