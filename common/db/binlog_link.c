@@ -59,11 +59,11 @@ struct binlog_link {
     bool until_end;
     bool any; /* an event has come */
     int64_t silence_ms;
-    int64_t read_ms; /* os_now_ms() when bytes of the server were last asked for */
+    int64_t read_ms; /* os_now_ms() when the kernel was last asked for bytes of the server */
     bool silent;     /* the last next has failed after silence_ms without any */
 #ifndef LIBMARIADB
     MYSQL_RPL dump;
-    size_t unread_bytes; /* of what the socket had, not of what the library has read ahead */
+    size_t unread_bytes; /* that the socket had when it was asked, and that were not read since */
 #endif
 };
 
@@ -264,7 +264,8 @@ static enum rc begin_dump(struct binlog_link *link, const struct binlog_start *s
     return mysql_binlog_open(link->mysql, dump) == 0 ? RC_OK : fail_link(link, err);
 }
 
-/* Counts a packet that the library has returned, with the headers of its parts. */
+/* Counts a packet that the library has returned, with the headers of its parts. The connection has
+ * no compression, whose headers are longer. */
 static void note_read(struct binlog_link *link, size_t size)
 {
     size_t bytes = size + PACKET_HEADER_BYTES * (size / PACKET_PART_BYTES + 1);
@@ -292,9 +293,9 @@ static bool has_unread(const struct binlog_link *link)
 }
 
 /* The library does not tell what it has read ahead, so the kernel is asked how many bytes it has:
- * the library has these after the packets that it returns next, until they are as many bytes.
- * Asking before each event of transactions of one row took a third of the relay's CPU time. With
- * TLS the socket has more bytes than the packets. */
+ * packets of that many bytes in total can be read without asking again. Asking before each event of
+ * transactions of one row took a third of the relay's CPU time. With TLS the socket has more bytes
+ * than the packets. */
 static bool has_bytes(struct binlog_link *link)
 {
     struct pollfd one = {.fd = link->fd, .events = POLLIN};
@@ -429,7 +430,10 @@ enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *l
 
 bool binlog_link_ready(struct binlog_link *link)
 {
-    return has_unread(link) || has_bytes(link);
+    if (has_unread(link))
+        return true;
+    link->read_ms = os_now_ms();
+    return has_bytes(link);
 }
 
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link)

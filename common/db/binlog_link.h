@@ -70,8 +70,9 @@ void binlog_link_close(struct binlog_link *link);
 enum rc binlog_link_next(struct binlog_link *link, const void **event, size_t *len,
                          struct err *err);
 
-/* Whether bytes of the server can be read now. libmysqlclient does not tell what it has read
- * already: false may be wrong there, and then the next event comes without waiting. */
+/* Whether bytes of the server can be read now, from the socket or from what was read ahead of it.
+ * libmysqlclient does not tell the latter: false may be wrong there, and then the next event comes
+ * without waiting. */
 bool binlog_link_ready(struct binlog_link *link);
 
 /* Why the last binlog_link_next() has failed. */

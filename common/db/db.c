@@ -483,15 +483,14 @@ enum rc db_log_lacks_replicated(struct db *db, bool *lacks, struct err *err)
     rc = db_query(db, variables_sql, sizeof(variables_sql) - 1, on_any_row, &is_off, err);
     if (rc != RC_OK || !is_off)
         return rc;
-    if (db_server_kind(db) == DB_MARIADB) {
-        rc = db_query(db, sources_sql, sizeof(sources_sql) - 1, on_any_row, lacks, err);
-    } else {
-        rc = db_query(db, channels_sql, sizeof(channels_sql) - 1, on_channel, lacks, &own);
-        if (rc != RC_OK && db_error_lacks_privilege(own.code))
-            return RC_OK;
-        if (rc != RC_OK && err)
-            *err = own;
-    }
+    rc = db_query(db, sources_sql, sizeof(sources_sql) - 1, on_any_row, lacks, err);
+    if (rc != RC_OK || *lacks || db_server_kind(db) == DB_MARIADB)
+        return rc;
+    rc = db_query(db, channels_sql, sizeof(channels_sql) - 1, on_channel, lacks, &own);
+    if (rc != RC_OK && db_error_lacks_privilege(own.code))
+        return RC_OK;
+    if (rc != RC_OK && err)
+        *err = own;
     return rc;
 }
 
