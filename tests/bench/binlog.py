@@ -76,7 +76,7 @@ def case_relay_exactly_once(bench):
     committed records."""
     rows, rate, runs, others = bench.rows(1000000), 1000, [], []
     for exact in (False, True):
-        bench.warm_up(stream_run, bench, bench.rows(100000), cases.fill_outbox, exact=exact)
+        bench.warm_up(stream_run, bench, rows, cases.fill_outbox, exact=exact)
     for _ in range(bench.runs):
         runs.append(stream_run(bench, rows, cases.fill_outbox, exact=True))
         others.append(stream_run(bench, rows, cases.fill_outbox))
