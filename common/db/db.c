@@ -487,7 +487,7 @@ enum rc db_log_lacks_replicated(struct db *db, bool *lacks, struct err *err)
     if (rc != RC_OK || *lacks || db_server_kind(db) == DB_MARIADB)
         return rc;
     rc = db_query(db, channels_sql, sizeof(channels_sql) - 1, on_channel, lacks, &own);
-    if (rc != RC_OK && db_error_lacks_privilege(own.code))
+    if (rc != RC_OK && db_error_lacks_privilege((unsigned)own.code))
         return RC_OK;
     if (rc != RC_OK && err)
         *err = own;
