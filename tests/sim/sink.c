@@ -104,6 +104,19 @@ static void check_dead(void *ctx, struct fake_dead_row *dead, bool commit)
         months_check_too_old(sim, number);
 }
 
+/* Whether an earlier record of the same event was applied: the relay may publish an event again,
+ * and the later record may be held. */
+static bool was_applied(const struct sim *sim, int32_t partition, int64_t offset)
+{
+    const struct broker_partition *records = &sim->broker->partitions[BROKER_VOTES][partition];
+    const struct sink_dead *dead = sim->sink->dead[partition];
+
+    for (int64_t earlier = 0; earlier < offset; earlier++)
+        if (records->records[earlier].event == dead[offset].event && !dead[earlier].base.now.found)
+            return true;
+    return false;
+}
+
 /* Held votes of a content that ends are stale when they are replayed. */
 static void note_end(void *ctx, const struct fake_tally *tally)
 {
@@ -117,7 +130,8 @@ static void note_end(void *ctx, const struct fake_tally *tally)
         for (int64_t offset = 0; offset < sim->sink->dead_ends[n]; offset++) {
             const struct sink_dead *dead = &sim->sink->dead[n][offset];
 
-            if (fake_dead_is_held(&dead->base.now) && sim->events[dead->event].key == content)
+            if (fake_dead_is_held(&dead->base.now) && sim->events[dead->event].key == content &&
+                !was_applied(sim, n, offset))
                 sim->events[dead->event].overtaken = true;
         }
     }
