@@ -165,6 +165,13 @@ static bool begins_by_set(const struct binlog_link *link, const struct binlog_st
     return !start->file && db_server_kind(link->db) == DB_MYSQL;
 }
 
+static bool poll_socket(const struct binlog_link *link)
+{
+    struct pollfd one = {.fd = link->fd, .events = POLLIN};
+
+    return poll(&one, 1, 0) > 0;
+}
+
 #ifdef LIBMARIADB
 
 #define COMMAND_DUMP 18
@@ -236,11 +243,9 @@ static bool has_unread(const struct binlog_link *link)
     return pvio && pvio->cache && pvio->cache + pvio->cache_size > pvio->cache_pos;
 }
 
-static bool has_bytes(struct binlog_link *link)
+static bool ask_socket(struct binlog_link *link)
 {
-    struct pollfd one = {.fd = link->fd, .events = POLLIN};
-
-    return poll(&one, 1, 0) > 0;
+    return poll_socket(link);
 }
 
 #else
@@ -296,13 +301,12 @@ static bool has_unread(const struct binlog_link *link)
  * packets of that many bytes in total can be read without asking again. Asking before each event of
  * transactions of one row took a third of the relay's CPU time. With TLS the socket has more bytes
  * than the packets. */
-static bool has_bytes(struct binlog_link *link)
+static bool ask_socket(struct binlog_link *link)
 {
-    struct pollfd one = {.fd = link->fd, .events = POLLIN};
     int bytes = 0;
 
     if (mysql_get_ssl_cipher(link->mysql) || ioctl(link->fd, FIONREAD, &bytes) != 0)
-        return poll(&one, 1, 0) > 0;
+        return poll_socket(link);
     link->unread_bytes = bytes < UNREAD_BYTES_MAX ? (size_t)bytes : UNREAD_BYTES_MAX;
     return bytes > 0;
 }
@@ -433,7 +437,7 @@ bool binlog_link_ready(struct binlog_link *link)
     if (has_unread(link))
         return true;
     link->read_ms = os_now_ms();
-    return has_bytes(link);
+    return ask_socket(link);
 }
 
 enum binlog_refusal binlog_link_refusal(const struct binlog_link *link)

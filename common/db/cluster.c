@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/db/cluster.h"
 
+#include "common/db/error.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -67,4 +69,68 @@ enum rc db_cluster_ask(struct db *db, struct db_cluster *cluster, struct err *er
 
     memset(cluster, 0, sizeof(*cluster));
     return db_query(db, sql, sizeof(sql) - 1, on_variable, cluster, err);
+}
+
+static enum rc on_any_row(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *found = ctx;
+
+    (void)row;
+    (void)err;
+    *found = true;
+    return RC_OK;
+}
+
+/* Replica_SQL_Running in the answer to SHOW REPLICA STATUS. */
+#define SQL_RUNNING_COLUMN 11
+
+static enum rc on_channel(void *ctx, const struct db_row *row, struct err *err)
+{
+    bool *is_running = ctx;
+
+    (void)err;
+    if (row->count > SQL_RUNNING_COLUMN && row->columns[SQL_RUNNING_COLUMN] &&
+        strcmp(row->columns[SQL_RUNNING_COLUMN], "Yes") == 0)
+        *is_running = true;
+    return RC_OK;
+}
+
+/* MariaDB shows the number of its replication threads to every account. */
+static enum rc find_running_replication(struct db *db, bool *is_running, struct err *err)
+{
+    static const char threads_sql[] =
+        "SHOW GLOBAL STATUS WHERE Variable_name = 'Slaves_running' AND Value > 0";
+    static const char channels_sql[] = "SHOW REPLICA STATUS";
+    struct err own = {0};
+    enum rc rc;
+
+    if (db_server_kind(db) == DB_MARIADB)
+        return db_query(db, threads_sql, sizeof(threads_sql) - 1, on_any_row, is_running, err);
+    rc = db_query(db, channels_sql, sizeof(channels_sql) - 1, on_channel, is_running, &own);
+    if (rc != RC_OK && db_error_lacks_privilege((unsigned)own.code))
+        return RC_OK;
+    if (rc != RC_OK && err)
+        *err = own;
+    return rc;
+}
+
+enum rc db_cluster_bypasses_log(struct db *db, bool *bypasses, struct err *err)
+{
+    static const char variables_sql[] =
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_replica_updates', "
+        "'log_slave_updates') AND Value IN ('OFF', '0')";
+    struct db_cluster cluster;
+    bool unlogged = false;
+    enum rc rc;
+
+    *bypasses = false;
+    rc = db_query(db, variables_sql, sizeof(variables_sql) - 1, on_any_row, &unlogged, err);
+    if (rc == RC_OK && unlogged)
+        rc = db_cluster_ask(db, &cluster, err);
+    if (rc != RC_OK || !unlogged)
+        return rc;
+    if (!db_cluster_text(&cluster)[0])
+        return find_running_replication(db, bypasses, err);
+    *bypasses = true;
+    return RC_OK;
 }

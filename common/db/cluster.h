@@ -2,6 +2,7 @@
 /* Finds out whether other nodes of a cluster write to the tables of a server: Galera, or group
  * replication with several primaries. The open transactions of those nodes are in no list of this
  * server and hold no lock on it, so this server cannot show that one of their rows is uncommitted.
+ * Also whether the binary log of a server lacks what it takes from others.
  * Any thread, with its own db. */
 #ifndef COMMON_DB_CLUSTER_H
 #define COMMON_DB_CLUSTER_H
@@ -30,5 +31,10 @@ const char *db_cluster_text(const struct db_cluster *cluster);
 
 /* Asks the server; needs no privilege. */
 enum rc db_cluster_ask(struct db *db, struct db_cluster *cluster, struct err *err);
+
+/* Whether the server takes transactions of other servers that its own binary log lacks: as a
+ * running replica, or as a node of a cluster, without log_replica_updates (log_slave_updates). Of a
+ * replica of MySQL false, too, if the account lacks REPLICATION CLIENT: it cannot be known then. */
+enum rc db_cluster_bypasses_log(struct db *db, bool *bypasses, struct err *err);
 
 #endif

@@ -442,58 +442,6 @@ enum rc db_read_clock(struct db *db, int64_t *now_ms, struct err *err)
     return db_number(db, "SELECT CAST(1000 * UNIX_TIMESTAMP(NOW(3)) AS SIGNED)", now_ms, NULL, err);
 }
 
-static enum rc on_any_row(void *ctx, const struct db_row *row, struct err *err)
-{
-    bool *found = ctx;
-
-    (void)row;
-    (void)err;
-    *found = true;
-    return RC_OK;
-}
-
-/* Replica_SQL_Running. */
-#define SQL_RUNNING_COLUMN 11
-
-static enum rc on_channel(void *ctx, const struct db_row *row, struct err *err)
-{
-    bool *is_running = ctx;
-
-    (void)err;
-    if (row->count > SQL_RUNNING_COLUMN && row->columns[SQL_RUNNING_COLUMN] &&
-        strcmp(row->columns[SQL_RUNNING_COLUMN], "Yes") == 0)
-        *is_running = true;
-    return RC_OK;
-}
-
-enum rc db_log_lacks_replicated(struct db *db, bool *lacks, struct err *err)
-{
-    static const char variables_sql[] =
-        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_replica_updates', "
-        "'log_slave_updates') AND Value IN ('OFF', '0')";
-    static const char sources_sql[] =
-        "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slaves_running', 'wsrep_cluster_size') AND "
-        "Value > 0";
-    static const char channels_sql[] = "SHOW REPLICA STATUS";
-    bool is_off = false;
-    struct err own = {0};
-    enum rc rc;
-
-    *lacks = false;
-    rc = db_query(db, variables_sql, sizeof(variables_sql) - 1, on_any_row, &is_off, err);
-    if (rc != RC_OK || !is_off)
-        return rc;
-    rc = db_query(db, sources_sql, sizeof(sources_sql) - 1, on_any_row, lacks, err);
-    if (rc != RC_OK || *lacks || db_server_kind(db) == DB_MARIADB)
-        return rc;
-    rc = db_query(db, channels_sql, sizeof(channels_sql) - 1, on_channel, lacks, &own);
-    if (rc != RC_OK && db_error_lacks_privilege((unsigned)own.code))
-        return RC_OK;
-    if (rc != RC_OK && err)
-        *err = own;
-    return rc;
-}
-
 enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,
                       struct err *err)
 {

@@ -119,11 +119,6 @@ enum rc db_number(struct db *db, const char *sql, int64_t *value, bool *found, s
 /* Reads the clock of the server, in ms since 1970. */
 enum rc db_read_clock(struct db *db, int64_t *now_ms, struct err *err);
 
-/* Whether the server takes transactions of other servers that its own binary log lacks: as a
- * running replica, or as a node of Galera, without log_replica_updates (log_slave_updates). Of a
- * replica of MySQL false, too, if the account lacks REPLICATION CLIENT: it cannot be known then. */
-enum rc db_log_lacks_replicated(struct db *db, bool *lacks, struct err *err);
-
 /* Whether the table in the connection's database has the column, and the account has a privilege on
  * it: the server does not tell the two apart. column: a constant of the caller. */
 enum rc db_has_column(struct db *db, const char *table, const char *column, bool *has,

@@ -62,7 +62,7 @@ struct doctor_database {
     int64_t log_expire_s; /* binlog_expire_logs_seconds */
     int64_t server_id;
     bool has_log_filter;       /* the log lacks this database */
-    bool log_lacks_replicated; /* as of db_log_lacks_replicated() */
+    bool log_lacks_replicated; /* as of db_cluster_bypasses_log() */
     bool is_read_only;
     int64_t packet_bytes_max;
     int64_t clock_ahead_ms; /* of the server against this machine; below 0: behind */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "consumer/doctor/doctor_mysql.h"
 
+#include "common/db/cluster.h"
 #include "common/db/db.h"
 #include "common/os.h"
 #include "common/text.h"
@@ -234,7 +235,7 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
         rc = db_query_buf(db, &sql, on_stream_table, &table, err);
     }
     if (rc == RC_OK && has_stream)
-        rc = db_log_lacks_replicated(db, &database->log_lacks_replicated, err);
+        rc = db_cluster_bypasses_log(db, &database->log_lacks_replicated, err);
     if (rc == RC_OK && has_stream)
         read_log_filter(database, db, settings->mysql.database);
     buf_done(&sql);

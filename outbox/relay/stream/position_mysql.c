@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/stream/position_mysql.h"
 
+#include "common/db/cluster.h"
 #include "outbox/relay/binlog/gtid_set.h"
 
 #include <inttypes.h>
@@ -47,7 +48,7 @@ enum rc position_mysql_check_log(struct db *db, struct err *err)
         db_query(db, log_variables_sql, sizeof(log_variables_sql) - 1, check_variable, NULL, err);
 
     if (rc == RC_OK)
-        rc = db_log_lacks_replicated(db, &lacks, err);
+        rc = db_cluster_bypasses_log(db, &lacks, err);
     if (rc == RC_OK && lacks)
         return err_fail(err, RC_FATAL, 0,
                         "the server takes rows of another server, which its binary log lacks: set "

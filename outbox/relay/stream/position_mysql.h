@@ -10,9 +10,9 @@
 #include "outbox/relay/stream/stream_ops.h"
 
 /* Checks that the log of the server has the whole rows of all transactions, by log_bin,
- * binlog_format, binlog_row_image and db_log_lacks_replicated(). The variables are global: a
+ * binlog_format, binlog_row_image and db_cluster_bypasses_log(). The variables are global: a
  * session that the administrator lets set its own ones is found when its statements are read
- * (change_stream.h). Needs no privilege, except as db_log_lacks_replicated(). RC_FATAL: err names
+ * (change_stream.h). Needs no privilege, except as db_cluster_bypasses_log(). RC_FATAL: err names
  * what is wrong and what to set. */
 enum rc position_mysql_check_log(struct db *db, struct err *err);
 
