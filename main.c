@@ -23,6 +23,7 @@
 #include "outbox/relay/cli/relay_action_command.h"
 #include "outbox/relay/relay_command.h"
 #include "outbox/relay/row_record.h"
+#include "outbox/relay/stream/stream_mysql.h"
 #include "outbox/retry/cli/retry_action_command.h"
 #include "outbox/retry/handlers/exec_handler.h"
 #include "outbox/retry/handlers/http_handler.h"
@@ -162,6 +163,7 @@ static int doctor_with_schema(int argc, char **argv)
         .full_gate = schema_gate,
         .compare = schema_compare,
         .put_grants = grants_put,
+        .check_table = stream_columns_check,
         .roles = roles,
         .role_count = COUNT(roles),
         .handlers = &handlers,

@@ -335,6 +335,13 @@ static void judge_stream_tables(struct doctor *doctor, const struct doctor_datab
                        "table %s has the engine %s: its rows are in the binary log also if the "
                        "transaction is rolled back",
                        settings->lanes[i].table, database->engines[i]);
+    for (size_t i = 0; i < settings->lane_count; i++)
+        if (database->unreadable[i].text[0])
+            doctor_add(doctor, DOCTOR_FAILED, database->section,
+                       "change the definition of the table, or set source = table",
+                       "lane %s stops, because it has source = binlog: table %s: %s",
+                       settings->lanes[i].name, settings->lanes[i].table,
+                       database->unreadable[i].text);
 }
 
 #define PARTITIONS_ROLE "relay_partitions"

@@ -75,6 +75,7 @@ struct doctor_database {
     char engines[SETTINGS_LANES_MAX][64];
     bool is_partitioned[SETTINGS_LANES_MAX];
     bool has_seq[SETTINGS_LANES_MAX]; /* as primary key, and a column created_at */
+    struct err unreadable[SETTINGS_LANES_MAX]; /* why no record can be made of a row; "": it can */
 };
 
 struct doctor_topic {

@@ -263,7 +263,7 @@ static bool check_database(struct pass *pass, struct doctor_database *database,
     database->required = required;
     name_place(database->place, mysql);
     database->is_known = is_judged(pass->passes, database->place);
-    doctor_mysql_fill(database, mysql, pass->settings);
+    doctor_mysql_fill(database, mysql, pass->settings, pass->checks->env->check_table);
     if (database->outbox_only) {
         pass->checks->env->put_grants(&pass->outbox_grants, pass->settings, true);
         database->required = buf_text(&pass->outbox_grants);

@@ -4,6 +4,7 @@
 
 #include "common/buf.h"
 #include "common/daemon/role.h"
+#include "consumer/doctor/doctor_mysql.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,7 @@ struct doctor_env {
     role_gate full_gate;   /* checks the tables of the votes, too */
     doctor_compare compare;
     doctor_put_grants put_grants;
+    doctor_check_table check_table;
     const struct role *const *roles; /* that check their settings */
     size_t role_count;
     const struct retry_handlers *handlers;

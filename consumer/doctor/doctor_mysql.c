@@ -242,13 +242,35 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
     return rc;
 }
 
+/* Of the lanes whose tables the account sees. */
+static enum rc check_tables(struct doctor_database *database, struct db *db,
+                            const struct settings *settings, doctor_check_table check_table)
+{
+    enum rc rc = RC_OK;
+
+    for (size_t i = 0; i < settings->lane_count && rc == RC_OK; i++) {
+        struct err why = {0};
+
+        if (!database->engines[i][0])
+            continue;
+        rc = check_table(db, settings->mysql.database, &settings->lanes[i], &why);
+        if (rc == RC_REJECT) {
+            database->unreadable[i] = why;
+            rc = RC_OK;
+        } else if (rc != RC_OK) {
+            database->err = why;
+        }
+    }
+    return rc;
+}
+
 static int64_t find_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 void doctor_mysql_fill(struct doctor_database *database, const struct mysql_settings *mysql,
-                       const struct settings *settings)
+                       const struct settings *settings, doctor_check_table check_table)
 {
     struct mysql_settings quick = *mysql;
     struct err *err = &database->err;
@@ -270,6 +292,8 @@ void doctor_mysql_fill(struct doctor_database *database, const struct mysql_sett
         read_scope(database, db);
     if (rc == RC_OK && mysql == &settings->mysql)
         rc = read_streams(database, db, settings, err);
+    if (rc == RC_OK && mysql == &settings->mysql)
+        rc = check_tables(database, db, settings, check_table);
     database->no_database = rc != RC_OK && err->code == DB_NO_SUCH_DATABASE;
     database->login_refused =
         rc != RC_OK && (err->code == DB_ACCESS_DENIED || err->code == DB_ACCESS_DENIED_NO_PASSWORD);

@@ -9,6 +9,7 @@
 #include "outbox/adopt/connect_state.h"
 #include "outbox/adopt/offset_topic_kafka.h"
 #include "outbox/relay/stream/position_store_mysql.h"
+#include "outbox/relay/stream/stream_mysql.h"
 #include "outbox/relay/stream/table_cut_mysql.h"
 
 #include <assert.h>
@@ -43,6 +44,7 @@ struct run {
     struct adopt_log log;
     struct position_store_mysql store;
     struct position_begun begun;
+    bool unreadable; /* the lane would not start */
     bool unchecked; /* nothing has said whether the connector is stopped */
 };
 
@@ -221,6 +223,21 @@ static enum rc note_uses(struct run *run, struct err *err)
     return RC_OK;
 }
 
+/* Lists what stops the lane among the differences. */
+static enum rc list_unreadable(struct run *run, struct err *err)
+{
+    struct err why = {0};
+    enum rc rc =
+        stream_columns_check(run->log.db, run->settings->mysql.database, run->lane, &why);
+
+    run->unreadable = rc == RC_REJECT;
+    if (rc == RC_REJECT)
+        router_map_refuse_table(&run->map, run->lane->table, why.text);
+    else if (rc != RC_OK)
+        return err_fail(err, rc, why.code, "%s", why.text);
+    return RC_OK;
+}
+
 /* What the definition of the table makes of some columns. Tables of tallybox have a column seq. */
 static enum rc compare_table(struct run *run, struct err *err)
 {
@@ -250,6 +267,8 @@ static enum rc compare_table(struct run *run, struct err *err)
                                   "its own; tallybox writes the text of the UUID");
     if (rc == RC_OK)
         rc = compare_headers(run, err);
+    if (rc == RC_OK)
+        rc = list_unreadable(run, err);
     return rc == RC_OK ? note_uses(run, err) : rc;
 }
 
@@ -279,6 +298,9 @@ static enum rc check_may_begin(struct run *run, struct err *err)
 {
     size_t count = json_array_size(run->map.differences);
 
+    if (run->unreadable)
+        return err_fail(err, RC_REJECT, 0,
+                        "the lane could not read the table: see `tallybox adopt` without --begin");
     if (count > 0 && !run->request->accepts)
         return err_fail(err, RC_REJECT, 0,
                         "%zu options of the connector have no equal, and records would differ: see "

@@ -531,6 +531,16 @@ const char *router_map_column(const struct router_map *map, const char *field,
     return column;
 }
 
+void router_map_refuse_table(struct router_map *map, const char *table, const char *why)
+{
+    char option[SETTING_NAME_SIZE + 16];
+    char text[sizeof(((struct err *)NULL)->text) + 32];
+
+    snprintf(option, sizeof(option), "table %s", table);
+    snprintf(text, sizeof(text), "the lane would not start: %s", why);
+    add_finding(map->differences, option, NULL, text);
+}
+
 void router_map_add_difference(struct router_map *map, const char *column, const char *type,
                                const char *text)
 {

@@ -40,6 +40,9 @@ void router_map_done(struct router_map *map);
 const char *router_map_column(const struct router_map *map, const char *field,
                               char column[SETTING_NAME_SIZE]);
 
+/* Adds the difference that the lane cannot read the table at all. All texts are copied. */
+void router_map_refuse_table(struct router_map *map, const char *table, const char *why);
+
 /* Adds a difference that the definition of the table makes. All texts are copied. */
 void router_map_add_difference(struct router_map *map, const char *column, const char *type,
                                const char *text);

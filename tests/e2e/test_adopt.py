@@ -230,6 +230,29 @@ class Adopt(DebeziumCase):
             self.stack.command(["adopt", "--connector", config, *words], {}, expect=suite.USAGE)
         self.stack.command(["adopt"], {}, expect=suite.USAGE)
 
+    def test_a_table_that_a_lane_cannot_read_is_refused_before_the_first_row(self):
+        self.stack.sql("CREATE TABLE foreign_texts (id CHAR(36) PRIMARY KEY, aggregatetype VARCHAR(64), "
+                       "aggregateid VARCHAR(64) CHARACTER SET sjis, type VARCHAR(64), payload LONGTEXT)")
+        self.addCleanup(self.stack.sql, "DROP TABLE foreign_texts")
+        topic = f"event.{self.stack.name}.${{routedByValue}}"
+        config = self.stack.folder / "foreign_texts.json"
+        config.write_text(json.dumps({**source_of(self.stack, "foreign_texts", topic), **CONVERTERS,
+                                      "table.include.list": f"{self.stack.name}.foreign_texts"}, default=str))
+        lanes = {"relay.lanes": "outbox,foreign_texts", "lane.foreign_texts.source": "binlog",
+                 "lane.foreign_texts.topic": topic}
+        reason = "column aggregateid has the character set sjis"
+        done = self.stack.command(["adopt", "--connector", config], lanes, expect=suite.FAILED)
+        self.assertIn(f"differs: table foreign_texts: the lane would not start: {reason}", done.stdout)
+        done = self.stack.command(["adopt", "--connector", config, "--begin", "--accept-differences"], lanes,
+                                  expect=suite.FAILED)
+        self.assertIn("the lane could not read the table", done.stderr)
+        done = self.stack.command(["doctor"], lanes, expect=suite.FAILED)
+        self.assertIn(f"lane foreign_texts stops, because it has source = binlog: table foreign_texts: {reason}",
+                      done.stdout)
+        self.stack.sql("ALTER TABLE foreign_texts MODIFY aggregateid VARCHAR(64) CHARACTER SET latin1")
+        done = self.stack.command(["doctor"], lanes, expect=None)
+        self.assertNotIn("lane foreign_texts stops", done.stdout)
+
     def test_the_state_is_read_where_the_offsets_are_and_tasks_have_to_end(self):
         states = [["RUNNING", []], ["STOPPED", [{"id": 0, "state": "RUNNING"}]], ["STOPPED", []]]
 

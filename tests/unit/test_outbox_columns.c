@@ -252,18 +252,67 @@ static void a_column_of_which_no_header_can_be_made_is_named(void **state)
     (void)state;
     set_up(&fixture, "double", "double", NULL, COLUMN_DOUBLE, 8);
     assert_int_equal(
-        outbox_columns_check_headers(&fixture.columns, &fixture.definition, &fixture.err),
+        outbox_columns_check(&fixture.columns, &fixture.definition, names, &fixture.err),
         RC_REJECT);
     assert_string_equal(fixture.err.text, "column more has the type double, of which no header can "
                                           "be made from the binary log");
     outbox_columns_add_header(&fixture.columns, "none", "other");
     fixture.columns.headers[0] = fixture.columns.headers[1];
     assert_int_equal(
-        outbox_columns_check_headers(&fixture.columns, &fixture.definition, &fixture.err),
+        outbox_columns_check(&fixture.columns, &fixture.definition, names, &fixture.err),
         RC_REJECT);
     assert_string_equal(fixture.err.text, "there is no column none for the header other "
                                           "(lane.NAME.header_columns)");
     tear_down(&fixture);
+}
+
+/* A lane has to stop when it starts, not at its first row. */
+static void a_column_of_which_no_field_can_be_made_is_named_before_the_first_row(void **state)
+{
+    static const struct {
+        const char *data_type;
+        const char *column_type;
+        const char *charset;
+        enum outbox_field field;
+        const char *text; /* NULL: a record can be made */
+    } columns[] = {
+        {"char", "char(36)", "ascii", OUTBOX_ID, NULL},
+        {"uuid", "uuid", NULL, OUTBOX_ID, "column more has the type uuid, of which no id can be"},
+        {"json", "json", NULL, OUTBOX_AGGREGATE_ID, "of which no aggregateid can be made"},
+        {"int", "int(10) unsigned zerofill", NULL, OUTBOX_AGGREGATE_ID, "more is ZEROFILL"},
+        {"varchar", "varchar(9)", "sjis", OUTBOX_TYPE, "column more has the character set sjis"},
+        {"blob", "blob /*M!100301 COMPRESSED*/", NULL, OUTBOX_PAYLOAD, "more is COMPRESSED"},
+        {"enum", "enum('COMPRESSED')", "utf8mb4", OUTBOX_TYPE, NULL},
+        {"bigint", "bigint(20)", NULL, OUTBOX_CREATED_AT,
+         "is for something else, name one that does not exist in lane.NAME.columns, as "
+         "created_at=none"},
+        {"datetime", "datetime(3)", NULL, OUTBOX_CREATED_AT, NULL},
+        {"varchar", "varchar(9)", "utf8mb4", OUTBOX_SEQ, "more has the type varchar, of which no"},
+    };
+    struct fixture fixture;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        const char *used[OUTBOX_FIELDS];
+
+        memcpy(used, names, sizeof(used));
+        used[columns[i].field] = "more";
+        set_up(&fixture, columns[i].data_type, columns[i].column_type, columns[i].charset, 0, 0);
+        fixture.columns.header_count = 0;
+        assert_int_equal(
+            outbox_columns_check(&fixture.columns, &fixture.definition, used, &fixture.err),
+            columns[i].text ? RC_REJECT : RC_OK);
+        if (columns[i].text)
+            assert_non_null(strstr(fixture.err.text, columns[i].text));
+        used[columns[i].field] = "none";
+        assert_int_equal(
+            outbox_columns_check(&fixture.columns, &fixture.definition, used, &fixture.err),
+            columns[i].field == OUTBOX_CREATED_AT || columns[i].field == OUTBOX_SEQ ? RC_OK
+                                                                                   : RC_REJECT);
+        assert_int_equal(
+            outbox_columns_check(&fixture.columns, &fixture.definition, NULL, &fixture.err), RC_OK);
+        tear_down(&fixture);
+    }
 }
 
 /* MariaDB. */
@@ -338,6 +387,7 @@ int main(void)
         cmocka_unit_test(bytes_are_as_they_are_with_all_their_zeros),
         cmocka_unit_test(a_header_above_the_bound_is_left_out_and_the_row_is_refused),
         cmocka_unit_test(a_column_of_which_no_header_can_be_made_is_named),
+        cmocka_unit_test(a_column_of_which_no_field_can_be_made_is_named_before_the_first_row),
         cmocka_unit_test(a_compressed_column_is_named),
         cmocka_unit_test(a_row_from_before_the_column_has_no_header),
         cmocka_unit_test(a_payload_of_blanks_is_a_tombstone_if_that_is_wanted),

@@ -108,6 +108,8 @@ enum rc outbox_definition_add(struct outbox_definition *definition, const char *
         column->labels = strdup(column_type);
         if (!column->labels)
             return err_fail(err, RC_FATAL, 0, "no memory for the texts of an ENUM");
+    } else {
+        column->is_compressed = strstr(column_type, "COMPRESSED") != NULL;
     }
     definition->count++;
     return RC_OK;
@@ -202,6 +204,14 @@ static enum rc check_definition(const struct outbox_column *column, unsigned use
     return RC_OK;
 }
 
+static enum rc refuse_compressed(const struct outbox_column *column, struct err *err)
+{
+    return err_fail(err, RC_REJECT, 0,
+                    "column %s is COMPRESSED, and such values cannot be read from the binary log: "
+                    "take COMPRESSED out of its definition before rows are written",
+                    column->name);
+}
+
 static enum rc check_column(const struct outbox_column *column, unsigned use, const char *what,
                             uint8_t log_type, struct err *err)
 {
@@ -211,10 +221,7 @@ static enum rc check_column(const struct outbox_column *column, unsigned use, co
     if (rc != RC_OK)
         return rc;
     if (log_type == COLUMN_BLOB_COMPRESSED || log_type == COLUMN_VARCHAR_COMPRESSED)
-        return err_fail(err, RC_REJECT, 0,
-                        "column %s is COMPRESSED, and such values cannot be read from the binary "
-                        "log: take COMPRESSED out of its definition before rows are written",
-                        column->name);
+        return refuse_compressed(column, err);
     if (log_type != type->log_type && log_type != type->other_log_type)
         return err_fail(err, RC_REJECT, 0,
                         "column %s is a %s, and its rows in the binary log are of type %u: the "
@@ -244,6 +251,12 @@ static enum rc settle_place(struct outbox_place *place, const struct binlog_colu
     return check_column(place->column, use, what, place->type, err);
 }
 
+static enum rc fail_without_column(const char *name, enum outbox_field field, struct err *err)
+{
+    return err_fail(err, RC_REJECT, 0, "the table has no column %s, which is the %s", name,
+                    field_words[field]);
+}
+
 static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field field,
                              const struct outbox_definition *definition,
                              const struct binlog_table *table,
@@ -260,9 +273,29 @@ static enum rc resolve_field(struct outbox_columns *columns, enum outbox_field f
     if (!place->found && may_be_missing(field))
         return RC_OK;
     if (!place->found)
-        return err_fail(err, RC_REJECT, 0, "the table has no column %s, which is the %s", name,
-                        field_words[field]);
+        return fail_without_column(name, field, err);
     return settle_place(place, log_columns, field_uses[field], field_words[field], err);
+}
+
+/* A table may have a column of its own by the name of a field that is not needed. */
+static enum rc check_field(const struct outbox_definition *definition, enum outbox_field field,
+                           const char *name, struct err *err)
+{
+    size_t number;
+    const struct outbox_column *column = find_column(definition, name, &number);
+    const struct known_type *type = column ? find_type(column) : NULL;
+
+    if (!column)
+        return may_be_missing(field) ? RC_OK : fail_without_column(name, field, err);
+    if (may_be_missing(field) && (!type || !(type->uses & field_uses[field])))
+        return err_fail(err, RC_REJECT, 0,
+                        "column %s has the type %s, of which no %s can be made from the binary "
+                        "log: if the column is for something else, name one that does not exist "
+                        "in lane.NAME.columns, as %s=none",
+                        column->name, column->type, field_words[field], field_words[field]);
+    return column->is_compressed
+               ? refuse_compressed(column, err)
+               : check_definition(column, field_uses[field], field_words[field], err);
 }
 
 static enum rc check_header(const struct outbox_header *header, const struct outbox_column *column,
@@ -295,11 +328,15 @@ void outbox_columns_add_header(struct outbox_columns *columns, const char *colum
         (struct outbox_header){.column = column, .name = name};
 }
 
-enum rc outbox_columns_check_headers(const struct outbox_columns *columns,
-                                     const struct outbox_definition *definition, struct err *err)
+enum rc outbox_columns_check(const struct outbox_columns *columns,
+                             const struct outbox_definition *definition,
+                             const char *const names[OUTBOX_FIELDS], struct err *err)
 {
     enum rc rc = RC_OK;
 
+    for (size_t i = 0; names && i < OUTBOX_FIELDS && rc == RC_OK; i++)
+        if (names[i])
+            rc = check_field(definition, (enum outbox_field)i, names[i], err);
     for (size_t i = 0; i < columns->header_count && rc == RC_OK; i++) {
         size_t number;
 

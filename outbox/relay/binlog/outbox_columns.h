@@ -31,6 +31,7 @@ struct outbox_column {
     uint64_t bytes_max;                    /* character_octet_length, or 0 */
     bool is_unsigned;
     bool is_zerofill;
+    bool is_compressed; /* MariaDB */
     char *labels; /* column_type of an ENUM, which lists its texts; otherwise NULL */
 };
 
@@ -109,10 +110,13 @@ void outbox_columns_done(struct outbox_columns *columns);
 void outbox_columns_add_header(struct outbox_columns *columns, const char *column,
                                const char *name);
 
-/* Checks that headers can be made of the columns of outbox_columns_add_header(). RC_REJECT: err
- * names the first one of which it cannot, and what is wrong with it. */
-enum rc outbox_columns_check_headers(const struct outbox_columns *columns,
-                                     const struct outbox_definition *definition, struct err *err);
+/* Checks before the first row that the fields and headers can be made of the columns of a table.
+ * names: as of outbox_columns_resolve(), or NULL to check the columns of
+ * outbox_columns_add_header() alone. RC_REJECT: err names the first column of which they cannot,
+ * and what is wrong with it. */
+enum rc outbox_columns_check(const struct outbox_columns *columns,
+                             const struct outbox_definition *definition,
+                             const char *const names[OUTBOX_FIELDS], struct err *err);
 
 /* Finds the columns of all fields in a table of the log. names: of the columns, one for each field,
  * and NULL where a table has no such field; seq, headers and created_at may be missing in the

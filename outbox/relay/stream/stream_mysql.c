@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/relay/stream/stream_mysql.h"
 
-#include "common/db/db.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "outbox/relay/binlog/change_stream.h"
@@ -91,18 +90,50 @@ void stream_columns_choose(struct stream_columns *columns, const struct lane_set
     columns->blank_is_null = strcmp(lane->empty_payload, LANE_EMPTY_TOMBSTONE) == 0;
 }
 
-static enum rc read_definition(struct stream_mysql *stream, struct err *err)
+static void add_headers(struct outbox_columns *columns, const struct lane_header *headers,
+                        size_t count)
 {
-    enum rc rc = outbox_columns_read(stream->db, stream->options.schema, stream->options.table,
-                                     &stream->definition, err);
+    for (size_t i = 0; i < count; i++)
+        outbox_columns_add_header(columns, headers[i].column, headers[i].name);
+}
+
+/* names: as of outbox_columns_check(). */
+static enum rc read_columns(struct db *db, const char *schema, const char *table,
+                            const struct outbox_columns *columns, const char *const *names,
+                            struct outbox_definition *definition, struct err *err)
+{
+    enum rc rc = outbox_columns_read(db, schema, table, definition, err);
+
+    return rc == RC_OK ? outbox_columns_check(columns, definition, names, err) : rc;
+}
+
+enum rc stream_columns_check(struct db *db, const char *schema, const struct lane_settings *lane,
+                             struct err *err)
+{
+    struct stream_columns chosen = {0};
+    struct outbox_columns columns = {0};
+    struct outbox_definition definition = {0};
+    enum rc rc;
+
+    stream_columns_choose(&chosen, lane);
+    add_headers(&columns, chosen.headers, chosen.header_count);
+    rc = read_columns(db, schema, lane->table, &columns, chosen.columns, &definition, err);
+    outbox_definition_done(&definition);
+    outbox_columns_done(&columns);
+    return rc;
+}
+
+static enum rc read_definition(struct stream_mysql *stream, const char *const *names,
+                               struct err *err)
+{
+    enum rc rc = read_columns(stream->db, stream->options.schema, stream->options.table,
+                              &stream->columns, names, &stream->definition, err);
 
     stream->version = 0;
-    if (rc == RC_OK) {
-        rc = outbox_columns_check_headers(&stream->columns, &stream->definition, err);
-        if (rc != RC_OK)
-            err_wrap(err, "table %s", stream->options.table);
-    }
-    return rc == RC_REJECT ? RC_FATAL : rc;
+    if (rc != RC_REJECT)
+        return rc;
+    err_wrap(err, "table %s", stream->options.table);
+    return RC_FATAL;
 }
 
 /* Looks at the server's clock. Without an answer, or with a late one, the last one counts, and this
@@ -267,7 +298,7 @@ static enum rc open_stream(void *ctx, const struct stream_position *from, struct
     if (rc == RC_OK)
         rc = position_mysql_check_log(stream->db, err);
     if (rc == RC_OK)
-        rc = read_definition(stream, err);
+        rc = read_definition(stream, stream->options.columns, err);
     if (rc == RC_OK)
         find_clock(stream);
     if (rc == RC_OK)
@@ -545,7 +576,7 @@ static enum rc make_row(struct stream_mysql *stream, const struct change *change
      * commit waits for a replica, and until then information_schema has the definition of before.
      * A row of the new one is written only after the commit. */
     if (stream->was_altered)
-        rc = read_definition(stream, err);
+        rc = read_definition(stream, NULL, err);
     if (rc == RC_OK)
         stream->was_altered = false;
     if (rc == RC_OK && changes->table_version != stream->version)
@@ -610,7 +641,7 @@ static enum rc read_change(void *ctx, struct stream_change *out, struct err *err
             return RC_OK;
         case CHANGE_DEFINITION:
             stream->was_altered = true;
-            rc = read_definition(stream, err);
+            rc = read_definition(stream, NULL, err);
             break;
         }
     }
@@ -651,9 +682,7 @@ enum rc stream_mysql_make(struct stream_mysql **out, const struct stream_mysql_o
     if (!stream)
         return err_fail(err, RC_FATAL, 0, "no memory for a stream");
     stream->options = *options;
-    for (size_t i = 0; i < options->header_count; i++)
-        outbox_columns_add_header(&stream->columns, options->headers[i].column,
-                                  options->headers[i].name);
+    add_headers(&stream->columns, options->headers, options->header_count);
     stream->columns.blank_is_null = options->blank_is_null;
     pthread_mutex_init(&stream->lock, NULL);
     rc = db_open(&stream->db, options->mysql, err);

@@ -11,6 +11,7 @@
 #include "common/config/lane_texts.h"
 #include "common/config/settings.h"
 #include "common/db/binlog_link.h"
+#include "common/db/db.h"
 #include "common/err.h"
 #include "common/metrics.h"
 #include "outbox/relay/binlog/outbox_columns.h"
@@ -32,6 +33,11 @@ struct stream_columns {
 
 /* Fills a zeroed one, which must not be moved afterwards. Borrows the texts of the lane. */
 void stream_columns_choose(struct stream_columns *columns, const struct lane_settings *lane);
+
+/* Checks that records can be made of the columns of the lane's table, as open does. RC_REJECT: there
+ * is no such table, or err names a column of which they cannot. */
+enum rc stream_columns_check(struct db *db, const char *schema, const struct lane_settings *lane,
+                             struct err *err);
 
 /* A shared stream, and how the lane that opens it is known to the server. */
 struct stream_sharing {
