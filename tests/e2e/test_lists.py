@@ -269,14 +269,20 @@ class Model:
         self.windows = [{}]  # of each roll-up: {id: votes}
         self.voters = iter(range(1000, 10**9))
         self.ids = rng.sample(range(1, 10**6), 20000)
+        self.made = set()  # ids that the database has chosen
 
     def content(self, item):
         """Remarks of some items are so long that a page of 20 of them ends at its bytes; in JSON
         the character has 6 bytes."""
         return "\x01" * 40000 if item % 8 == 0 else ""
 
+    def choose_id(self):
+        while (number := self.ids.pop()) in self.made:
+            pass
+        return number
+
     def fill(self, item, count):
-        ids = [self.ids.pop() for _ in range(count)]
+        ids = [self.choose_id() for _ in range(count)]
         for number in ids:
             self.remarks[number] = {"item": item, "header": ""}
             self.tallies[number] = self.rng.randrange(6)
@@ -308,9 +314,10 @@ class Model:
     def insert(self, item):
         body = {"itemId": item, "header": f"h{self.rng.random()}", "content": self.content(item)}
         if self.rng.randrange(3):
-            body["id"] = self.ids.pop()
+            body["id"] = self.choose_id()
         status, answer = self.case.send("POST", "/v1/remarks", body)
-        self.case.assertEqual(status, 201)
+        self.case.assertEqual(status, 201, answer)
+        self.made.add(answer["id"])
         self.remarks[answer["id"]] = {"item": item, "header": body["header"]}
 
     def change(self, item, sql):
