@@ -26,7 +26,7 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
 CHECKS_OF_GET = CHECKS + ("negative_data_rejection",)
 
 
-def run_python(folder, *words, seconds=180):
+def run_python(folder, *words, seconds=900):
     """Python with the packages of scripts/part_schemathesis.sh; it leaves files in the folder."""
     env = {**os.environ, "PYTHONPATH": os.environ["TALLYBOX_SCHEMATHESIS"], "NO_COLOR": "1",
            "COLUMNS": "100"}
