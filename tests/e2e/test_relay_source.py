@@ -131,6 +131,43 @@ class Source(Commands):
         self.assertEqual(self.check_order(events), 0)
         self.assertEqual(self.rows(), 1500)
 
+    def test_rows_of_a_table_that_was_emptied_are_not_deleted_as_published(self):
+        """They have the seqs of rows that are saved as published, and are in the log behind the position."""
+        for rows in (200, 700):
+            with self.subTest(rows=rows):
+                self.setUp()
+                relay = self.relay()
+                events = [event(self.kind, f"old-{n % 7}", n) for n in range(300)]
+                self.stack.append(events)
+                self.wait_records(300)
+                suite.wait_for("them to be saved as published", lambda: self.stack.number(
+                    "SELECT COUNT(*) FROM relay_published") > 0)
+                relay.terminate()
+                self.stack.sql("TRUNCATE TABLE outbox")
+                new = [event(self.kind, f"new-{n % 7}", n) for n in range(rows)]
+                self.stack.append(new)
+                refused = self.action("source", "outbox", "table", expect=suite.FAILED)
+                self.assertIn("table outbox was emptied", refused.stderr)
+                self.assertEqual(self.rows(), rows)
+                relay = self.start("relay")
+                self.wait_records(300 + rows)
+                suite.wait_for("the seqs of before to be forgotten", lambda relay=relay: "table_emptied" in
+                               relay.log_text())
+                relay.terminate()
+                self.source("table")
+                self.assertEqual(self.check_order(events + new), 0)
+                self.stack.sql("TRUNCATE TABLE outbox")
+
+    def test_a_row_of_the_future_is_not_of_another_table(self):
+        relay = self.relay()
+        self.stack.append([event(self.kind, "key", 0, created_at="2099-01-01 00:00:00")])
+        self.wait_records(1)
+        suite.wait_for("it to be saved as published", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_published") > 0)
+        self.assertEqual(self.source("table"), {"lane": "outbox", "source": "table"})
+        self.assertEqual(self.rows(), 0)
+        relay.terminate()
+
     def test_refused_rows_become_tasks(self):
         bad = [event(self.kind, "bad", n, headers="[1]" if n == 1 else None) for n in range(3)]
         good = [event(self.kind, f"good-{n % 5}", n) for n in range(20)]

@@ -278,6 +278,24 @@ static enum rc set_table_source(struct change *change, struct err *err)
     return set_source(change, LANE_SOURCE_TABLE, err);
 }
 
+/* New rows of a table that was emptied have seqs of rows that are saved as published. They would be
+ * deleted, and no relay would read the log from which it publishes them. */
+static enum rc check_entries(struct backfill_run *run, struct err *err)
+{
+    const char *table = run->lane->table;
+    enum rc rc = backfill_mysql_check_entries(&run->base, err);
+
+    if (rc != RC_REJECT)
+        return rc;
+    return err_fail(err, RC_REJECT, 0,
+                    "table %s was emptied (TRUNCATE, DROP TABLE, RENAME) after rows of it were "
+                    "saved as published, and new rows have their seqs: let a relay with source = "
+                    "binlog read the log to its end, and repeat the command. If that does not "
+                    "help, delete the rows of relay_published with lane = '%s': all rows of the "
+                    "table are published then",
+                    table, table);
+}
+
 /* Invariant: the source is changed behind all deletions. Until then the lane is one that reads the
  * log, and after a kill or a failure a relay goes on at its position: the rows that were deleted
  * are before it. */
@@ -293,8 +311,13 @@ static enum rc change_to_table(struct change *change, struct err *err)
     if (change->done_before)
         return RC_OK;
     rc = check_keep(run->lane, err);
+    /* Of the log before this end the relay that gives the lane up has read all. */
+    if (rc == RC_OK)
+        rc = backfill_mysql_note_end(&run->base, err);
     if (rc == RC_OK)
         rc = take_lease(change, err);
+    if (rc == RC_OK)
+        rc = check_entries(run, err);
     if (rc == RC_OK)
         rc = delete_published(change, err);
     return rc == RC_OK ? finish_change(change, set_table_source, err) : rc;

@@ -518,16 +518,48 @@ enum rc backfill_mysql_row_time(struct backfill_mysql *backfill, int64_t seq, in
     return rc;
 }
 
+enum rc backfill_mysql_note_end(struct backfill_mysql *backfill, struct err *err)
+{
+    enum rc rc = position_mysql_read_end(backfill->db, &backfill->end, err);
+
+    backfill->has_end = rc == RC_OK;
+    return rc;
+}
+
+/* Finds a row that came after the entry with its seq was saved, if the log may say so. */
+static enum rc find_younger_row(struct backfill_mysql *backfill, bool *found, struct err *err)
+{
+    struct err own = {0};
+    bool passed = false;
+    int64_t seq = 0;
+    enum rc rc = backfill->has_end ? read_passed(backfill, &passed, err) : RC_OK;
+
+    *found = false;
+    if (rc != RC_OK || passed)
+        return rc;
+    buf_reset(&backfill->sql);
+    put_sql(backfill, "SELECT o.seq FROM relay_published p JOIN ");
+    db_put_name(&backfill->sql, backfill->lane->table);
+    put_sql(backfill, " o ON o.seq = p.first_seq WHERE o.created_at > p.published_at AND "
+                      "p.lane = ");
+    put_table_text(backfill);
+    put_sql(backfill, " LIMIT 1");
+    rc = db_number(backfill->db, buf_text(&backfill->sql), &seq, found, &own);
+    if (rc != RC_OK && own.code == DB_NO_SUCH_COLUMN)
+        return RC_OK;
+    if (rc != RC_OK && err)
+        *err = own;
+    return rc;
+}
+
 /* A row that was published is older than what tells so, and the AUTO_INCREMENT of the table is
  * behind it; after TRUNCATE both may be otherwise. The second is enough for the first rows of the
  * entries: if none of them is there, the table has given no seq as high as the highest one again.
  */
 enum rc backfill_mysql_check_entries(struct backfill_mysql *backfill, struct err *err)
 {
-    struct err own = {0};
     int64_t highest = 0;
     int64_t next = 0;
-    int64_t seq = 0;
     bool found = false;
     enum rc rc;
 
@@ -546,19 +578,8 @@ enum rc backfill_mysql_check_entries(struct backfill_mysql *backfill, struct err
     put_table_text(backfill);
     if (rc == RC_OK)
         rc = db_number(backfill->db, buf_text(&backfill->sql), &next, NULL, err);
-    buf_reset(&backfill->sql);
-    put_sql(backfill, "SELECT o.seq FROM relay_published p JOIN ");
-    db_put_name(&backfill->sql, backfill->lane->table);
-    put_sql(backfill, " o ON o.seq = p.first_seq WHERE o.created_at > p.published_at AND "
-                      "p.lane = ");
-    put_table_text(backfill);
-    put_sql(backfill, " LIMIT 1");
     if (rc == RC_OK)
-        rc = db_number(backfill->db, buf_text(&backfill->sql), &seq, &found, &own);
-    if (rc != RC_OK && own.code == DB_NO_SUCH_COLUMN)
-        rc = RC_OK;
-    else if (own.text[0] && err)
-        *err = own;
+        rc = find_younger_row(backfill, &found, err);
     if (rc != RC_OK || (!found && (next <= 0 || next > highest)))
         return rc;
     return err_fail(err, RC_REJECT, 0,

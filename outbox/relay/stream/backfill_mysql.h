@@ -36,6 +36,7 @@ struct backfill_mysql {
     struct db *hold_db; /* of hold alone: a statement of the others may take long */
     struct lane_hold hold;
     struct stream_position end; /* of the log, which the lane has to pass */
+    bool has_end;               /* by backfill_mysql_note_end() */
     struct buf sql;
     struct buf ranges;
 };
@@ -81,9 +82,14 @@ enum rc backfill_mysql_leave_log(struct backfill_mysql *backfill, struct err *er
 enum rc backfill_mysql_row_time(struct backfill_mysql *backfill, int64_t seq, int64_t *time_s,
                                 bool *found, struct err *err);
 
-/* Whether the rows that are saved as published may be others than those of the table. Called behind
- * a cut, before rows are left out because of them: what has emptied the table is in the part of the
- * log that the lane does not read. RC_REJECT: it was emptied. */
+/* Reads where the log of the server ends now, for backfill_mysql_check_entries(). */
+enum rc backfill_mysql_note_end(struct backfill_mysql *backfill, struct err *err);
+
+/* Whether the rows that are saved as published may be others than those of the table. Called
+ * before rows are left out or deleted because of them, if what has emptied the table may be in a
+ * part of the log that the lane does not read. If the lane has passed the end that was noted, what
+ * came before it is known, and a time of a row in the future means nothing. RC_REJECT: it was
+ * emptied. */
 enum rc backfill_mysql_check_entries(struct backfill_mysql *backfill, struct err *err);
 
 /* The highest seq of the table; 0: it is empty. */
