@@ -3,8 +3,8 @@
 
 #include "common/db/cluster.h"
 #include "common/db/db.h"
+#include "common/db/log_filter.h"
 #include "common/os.h"
-#include "common/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,37 +158,6 @@ static void read_scope(struct doctor_database *database, struct db *db)
         left_out > 0;
 }
 
-/* A search for the filters binlog_do_db and binlog_ignore_db. */
-struct log_filter {
-    const char *database;
-    bool has_filter;
-};
-
-static enum rc on_log_status(void *ctx, const struct db_row *row, struct err *err)
-{
-    struct log_filter *filter = ctx;
-    const char *only = row->count > 2 && row->columns[2] ? row->columns[2] : "";
-    const char *without = row->count > 3 && row->columns[3] ? row->columns[3] : "";
-
-    (void)err;
-    filter->has_filter =
-        (only[0] && !list_has(only, filter->database)) || list_has(without, filter->database);
-    return RC_OK;
-}
-
-/* Filters are seen here only; the statement needs REPLICATION CLIENT and has two names. */
-static void read_log_filter(struct doctor_database *database, struct db *db, const char *name)
-{
-    static const char *const statements[] = {"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"};
-    struct log_filter filter = {.database = name};
-
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++)
-        if (db_query(db, statements[i], strlen(statements[i]), on_log_status, &filter, NULL) ==
-            RC_OK)
-            break;
-    database->has_log_filter = filter.has_filter;
-}
-
 struct stream_table {
     struct doctor_database *database;
     size_t lane;
@@ -237,7 +206,7 @@ static enum rc read_streams(struct doctor_database *database, struct db *db,
     if (rc == RC_OK && has_stream)
         rc = db_cluster_bypasses_log(db, &database->log_lacks_replicated, err);
     if (rc == RC_OK && has_stream)
-        read_log_filter(database, db, settings->mysql.database);
+        rc = db_log_lacks_database(db, &database->has_log_filter, err);
     buf_done(&sql);
     return rc;
 }

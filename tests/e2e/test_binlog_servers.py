@@ -64,6 +64,22 @@ class WithoutGtids(OwnLaneCase):
         self.check_order(events)
 
 
+class Filtered(OwnLaneCase):
+    """A filter keeps the rows of the table out of the log."""
+
+    seconds = 20
+    arguments = ["--binlog-do-db=other_database"]
+
+    def test_a_lane_does_not_begin_there(self):
+        relay = self.start("relay", ready=False)
+        suite.wait_for("it to say why", lambda: "a filter keeps the database out of the binary log" in
+                       relay.why_not_ready())
+        refused = self.stack.tallybox("relay", "source", "outbox", "binlog", expect=suite.FAILED,
+                                      sets={"lane.outbox.source": "binlog"})
+        self.assertIn("a filter keeps the database out of the binary log", refused.stderr)
+        self.assertEqual(self.stack.number("SELECT COUNT(*) FROM relay_position"), 0)
+
+
 class Encrypted(OwnLaneCase):
     """All connections of the relay, that of the log among them, under TLS."""
 

@@ -2,6 +2,7 @@
 #include "outbox/relay/stream/position_mysql.h"
 
 #include "common/db/cluster.h"
+#include "common/db/log_filter.h"
 #include "outbox/relay/binlog/gtid_set.h"
 
 #include <inttypes.h>
@@ -55,6 +56,12 @@ enum rc position_mysql_check_log(struct db *db, struct err *err)
                         "%s = ON in its configuration, or read the log of the primary server",
                         db_server_kind(db) == DB_MARIADB ? "log_slave_updates"
                                                          : "log_replica_updates");
+    if (rc == RC_OK)
+        rc = db_log_lacks_database(db, &lacks, err);
+    if (rc == RC_OK && lacks)
+        return err_fail(err, RC_FATAL, 0,
+                        "a filter keeps the database out of the binary log of the server: take it "
+                        "out of binlog_ignore_db, or add it to binlog_do_db");
     return rc;
 }
 

@@ -10,10 +10,10 @@
 #include "outbox/relay/stream/stream_ops.h"
 
 /* Checks that the log of the server has the whole rows of all transactions, by log_bin,
- * binlog_format, binlog_row_image and db_cluster_bypasses_log(). The variables are global: a
- * session that the administrator lets set its own ones is found when its statements are read
- * (change_stream.h). Needs no privilege, except as db_cluster_bypasses_log(). RC_FATAL: err names
- * what is wrong and what to set. */
+ * binlog_format, binlog_row_image, db_cluster_bypasses_log() and, for the database of the
+ * connection, db_log_lacks_database(). The variables are global: a session that the administrator
+ * lets set its own ones is found when its statements are read (change_stream.h). Needs no
+ * privilege, except as the last two. RC_FATAL: err names what is wrong and what to set. */
 enum rc position_mysql_check_log(struct db *db, struct err *err);
 
 /* Connects db and writes where the log of its server ends now: by GTID where the server has them,
