@@ -191,10 +191,13 @@ static bool call_fails(struct fake_binlog *fake, unsigned chance, enum rc *rc, s
     return true;
 }
 
+#define FAR (UINT64_C(1) << 32)
+
 /* A position has its place three times, so a mixture of two positions is found. */
 static size_t place_of(struct fake_binlog *fake, const struct stream_position *position)
 {
-    size_t place = (size_t)position->offset;
+    bool is_far = position->offset > UINT32_MAX;
+    size_t place = (size_t)(position->offset - (is_far ? FAR : 0));
     char text[32];
 
     if (position->file[0] == '\0' && position->before.len == 0 && place == 0)
@@ -202,20 +205,23 @@ static size_t place_of(struct fake_binlog *fake, const struct stream_position *p
     snprintf(text, sizeof(text), "0-1-%zu", place);
     if (position->before.len != strlen(text) ||
         memcmp(position->before.data, text, strlen(text)) != 0 ||
-        strcmp(position->file, text) != 0 || !position->by_gtid ||
+        strcmp(position->file, text) != 0 || position->by_gtid == is_far ||
         (position->rows_done > 0 && strcmp(position->gtid, text) != 0))
         fake_binlog_blame(fake, "the position %s has another place, %zu", position->file, place);
     return place;
 }
 
-static void write_place(struct stream_position *position, size_t place)
+static void write_place(const struct fake_binlog *fake, struct stream_position *position,
+                        size_t place)
 {
+    bool is_far = place >= fake->far_from && place < fake->far_to;
+
     buf_reset(&position->before);
     buf_print(&position->before, "0-1-%zu", place);
     snprintf(position->file, sizeof(position->file), "0-1-%zu", place);
     snprintf(position->gtid, sizeof(position->gtid), "0-1-%zu", place);
-    position->by_gtid = true;
-    position->offset = place;
+    position->by_gtid = !is_far;
+    position->offset = place + (is_far ? FAR : 0);
     position->rows_done = 0;
 }
 
@@ -288,7 +294,7 @@ static enum rc stream_position(void *ctx, struct stream_position *position, stru
 
     if (call_fails(fake, fake->faults.stream, &rc, err))
         return rc;
-    write_place(position, fake->at_start);
+    write_place(fake, position, fake->at_start);
     return RC_OK;
 }
 
@@ -479,6 +485,8 @@ static enum rc positions_save(void *ctx, const struct stream_position *position,
         return rc;
     rows = count_rows_before(fake, position);
     check_rows_are_done(fake, rows);
+    if (position->offset > UINT32_MAX)
+        fake_binlog_blame(fake, "a position is saved that no server opens");
     *fenced = epoch != fake->relay->epoch;
     if (!*fenced) {
         save_position(fake, position, rows);
@@ -500,7 +508,7 @@ static enum rc positions_begin(void *ctx, struct stream_position *position, stru
         return err_fail(err, RC_FATAL, 0, "the table has rows");
     if (fake->is_open)
         return err_fail(err, RC_RETRY, 0, "a transaction is open");
-    write_place(position, fake->count);
+    write_place(fake, position, fake->count);
     snprintf(position->server, sizeof(position->server), "server");
     return RC_OK;
 }
@@ -625,6 +633,8 @@ static void check_commit(struct fake_binlog *fake, const struct position_record 
     size_t rows = count_rows_before(fake, &record->position) + (size_t)record->rows;
 
     check_rows_are_done(fake, rows);
+    if (record->position.offset > UINT32_MAX)
+        fake_binlog_blame(fake, "a position is committed that no server opens");
 }
 
 /* Invariant R19 of commits.h. */

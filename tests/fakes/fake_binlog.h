@@ -49,6 +49,8 @@ struct fake_binlog {
     bool writing;    /* transactions begin; not before the lane has a position */
     bool purged;     /* the stream has no event any more */
     size_t rows_max; /* of a transaction */
+    size_t far_from; /* positions from this step on, and before the other, are offsets in a file */
+    size_t far_to;   /* above 4 GiB, which no server opens */
     /* Called within the calls of ops: the steps of other threads go on meanwhile. May be NULL. */
     void (*pass)(void *ctx);
     void *pass_ctx;

@@ -379,6 +379,36 @@ static void assert_lane_is_stopped(const char *text)
     assert_int_equal(binlog->commits, commits);
 }
 
+/* A transaction that ends above 4 GiB in its file, until the server begins the next file. */
+static void a_position_that_no_server_opens_is_not_committed(void **state)
+{
+    uint64_t offset;
+
+    (void)state;
+    stream_fixture_run(&fixture, 500);
+    fake_binlog_append(binlog, 3);
+    assert_drains(7);
+    offset = binlog->last.position.offset;
+    binlog->far_from = binlog->count + 1;
+    binlog->far_to = SIZE_MAX;
+    for (int i = 0; i < 5; i++) {
+        fake_binlog_append(binlog, 4);
+        stream_fixture_run(&fixture, 5000);
+    }
+    assert_int_equal(fake->log_count, 23);
+    assert_int_equal(binlog->last.position.offset, offset);
+    assert_int_equal(binlog->last.rows, 20);
+    stream_fixture_restart(&fixture);
+    stream_fixture_take_lease(&fixture);
+    stream_fixture_run(&fixture, 20000);
+    binlog->far_to = binlog->count + 1;
+    fake_binlog_append(binlog, 1);
+    assert_true(drain());
+    assert_int_equal(fake->log_count, 24);
+    assert_int_equal(binlog->last.position.offset, binlog->count);
+    assert_string_equal(binlog->broken, "");
+}
+
 /* `tallybox lanes begin` of a lane that no relay has ever held. */
 static void a_lane_begins_where_a_command_has_written_it(void **state)
 {
@@ -790,6 +820,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_tasks_of_a_move_before_a_kill_are_replaced, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_tasks_of_a_move_before_a_commit_outlive_a_kill, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_position_that_no_server_opens_is_not_committed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_lane_begins_where_a_command_has_written_it, set_up,
                                         tear_down),

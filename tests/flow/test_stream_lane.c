@@ -111,6 +111,35 @@ static void rows_that_were_rolled_back_are_not_published(void **state)
     assert_int_equal(fake->log_count, 9);
 }
 
+/* A transaction that ends above 4 GiB in its file, until the server begins the next file. */
+static void a_position_that_no_server_opens_is_not_saved(void **state)
+{
+    size_t near_rows;
+
+    (void)state;
+    stream_fixture_run(&fixture, 200);
+    fake_binlog_append(binlog, 3);
+    stream_fixture_run(&fixture, 20000);
+    near_rows = binlog->saved_rows;
+    assert_int_equal(near_rows, 3);
+    binlog->far_from = binlog->count + 1;
+    binlog->far_to = SIZE_MAX;
+    for (int i = 0; i < 5; i++) {
+        fake_binlog_append(binlog, 4);
+        stream_fixture_run(&fixture, 20000);
+    }
+    assert_int_equal(fake->log_count, 23);
+    assert_int_equal(binlog->saved_rows, near_rows);
+    stream_fixture_restart(&fixture);
+    stream_fixture_take_lease(&fixture);
+    stream_fixture_run(&fixture, 20000);
+    assert_int_equal(binlog->saved_rows, near_rows);
+    binlog->far_to = binlog->count + 1;
+    fake_binlog_append(binlog, 1);
+    assert_drains(7);
+    assert_int_equal(binlog->saved_rows, 24);
+}
+
 /* The rows may be older than the log, and are not published by this lane. */
 static void a_lane_without_a_position_does_not_begin_while_the_table_has_rows(void **state)
 {
@@ -702,6 +731,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_are_published_once_and_the_end_of_the_log_is_saved,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_position_that_no_server_opens_is_not_saved, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(rows_that_were_rolled_back_are_not_published, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(

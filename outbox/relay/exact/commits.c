@@ -21,14 +21,6 @@
  * accepts records of 1 MiB by default. */
 #define UNSAVED_ROWS_MAX 50000
 
-static void swap_positions(struct stream_position *a, struct stream_position *b)
-{
-    struct stream_position position = *a;
-
-    *a = *b;
-    *b = position;
-}
-
 static void swap_records(struct position_record *a, struct position_record *b)
 {
     struct position_record record = *a;
@@ -151,12 +143,19 @@ void commits_pass_row(struct commits *commits, const struct relay_row *row, int6
     commits->seqs[(size_t)row->seq & (commits->seqs_max - 1)] = row->table_seq;
 }
 
+/* Rows behind a position, which stays because no stream opens at those behind it. */
+#define FAR_ROWS_MAX 10000
+
 void commits_end_batch(struct commits *commits, struct relay_batch *batch)
 {
     assert(batch->after && batch->after_row >= commits->handled);
-    swap_positions(&commits->after, batch->after);
+    if (stream_position_opens(batch->after) ||
+        batch->after_row - commits->after_row > FAR_ROWS_MAX) {
+        stream_position_swap(&commits->after, batch->after);
+        commits->after_row = batch->after_row;
+    }
     /* Rows at the end of the batch that were not passed on were handled before. */
-    commits->after_row = commits->handled = batch->after_row;
+    commits->handled = batch->after_row;
     commits->emptied_row = batch->emptied_row;
 }
 

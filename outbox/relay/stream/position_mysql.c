@@ -136,6 +136,20 @@ enum rc position_mysql_read_end(struct db *db, struct stream_position *end, stru
                      : read_place(db, end, err);
 }
 
+enum rc position_mysql_read_begin(struct db *db, struct stream_position *end, struct err *err)
+{
+    enum rc rc = position_mysql_read_end(db, end, err);
+
+    if (rc == RC_OK && end->before.failed)
+        return err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+    if (rc == RC_OK && !stream_position_opens(end))
+        return err_fail(err, RC_RETRY, 0,
+                        "file %s of the binary log is larger than 4 GiB, and without GTIDs no lane "
+                        "can begin at its end: run FLUSH BINARY LOGS, or wait for the next file",
+                        end->file);
+    return rc;
+}
+
 static enum rc check_mysql_gtids(struct db *db, const struct stream_position *position,
                                  struct err *err)
 {

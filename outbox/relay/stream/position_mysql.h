@@ -21,6 +21,10 @@ enum rc position_mysql_check_log(struct db *db, struct err *err);
  * GTIDs, writes no log. */
 enum rc position_mysql_read_end(struct db *db, struct stream_position *end, struct err *err);
 
+/* The same for a lane that begins there. RC_RETRY, too: no stream opens at this end, before the
+ * server begins its next file. */
+enum rc position_mysql_read_begin(struct db *db, struct stream_position *end, struct err *err);
+
 /* Checks that the log of the server has been written up to this position or further, even if its
  * beginning was deleted since. RC_REJECT: it has not. Privileges as position_mysql_read_end(). */
 enum rc position_mysql_check_written(struct db *db, const struct stream_position *position,

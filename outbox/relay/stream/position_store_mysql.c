@@ -553,9 +553,7 @@ static enum rc find_end(struct position_store_mysql *store, struct stream_positi
     if (rc == RC_OK)
         rc = position_mysql_check_log(reader->db, err);
     if (rc == RC_OK)
-        rc = position_mysql_read_end(reader->db, position, err);
-    if (rc == RC_OK && position->before.failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+        rc = position_mysql_read_begin(reader->db, position, err);
     if (rc == RC_OK)
         rc = read_identity(store, server, err);
     if (rc == RC_OK)
@@ -681,9 +679,7 @@ static enum rc find_cut(struct position_store_mysql *store, struct table_cut *cu
     if (rc == RC_OK)
         rc = position_mysql_check_log(db, err);
     if (rc == RC_OK)
-        rc = position_mysql_read_end(db, &cut->position, err);
-    if (rc == RC_OK && cut->position.before.failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+        rc = position_mysql_read_begin(db, &cut->position, err);
     return rc;
 }
 

@@ -4,6 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+void stream_position_swap(struct stream_position *a, struct stream_position *b)
+{
+    struct stream_position position = *a;
+
+    *a = *b;
+    *b = position;
+}
+
+bool stream_position_opens(const struct stream_position *position)
+{
+    return position->by_gtid || position->offset <= UINT32_MAX;
+}
+
 bool stream_position_copy(struct stream_position *to, const struct stream_position *from)
 {
     to->by_gtid = from->by_gtid;

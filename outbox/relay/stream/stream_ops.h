@@ -112,4 +112,11 @@ int stream_place_compare(const char *file, uint64_t offset, const char *other,
 /* Copies a position and keeps the memory of `to`. Returns false when memory is exhausted. */
 bool stream_position_copy(struct stream_position *to, const struct stream_position *from);
 
+/* So that the memory of both is used again. */
+void stream_position_swap(struct stream_position *a, struct stream_position *b);
+
+/* Whether a stream can be opened at the position: a request for a file has 32 bits for the offset,
+ * and a transaction may end behind them. The next file begins then. */
+bool stream_position_opens(const struct stream_position *position);
+
 #endif

@@ -116,15 +116,6 @@ static int64_t record_failure(struct stream_reader *reader, int64_t now_ms, enum
     return wait_ms < LANE_WAIT_MS ? wait_ms : LANE_WAIT_MS;
 }
 
-/* Swaps, so that the memory of both is used again. */
-static void swap_positions(struct stream_position *a, struct stream_position *b)
-{
-    struct stream_position position = *a;
-
-    *a = *b;
-    *b = position;
-}
-
 /* Marks the position behind the last batch, if that is due or at_once. */
 static void mark_position(struct stream_reader *reader, bool at_once, int64_t now_ms)
 {
@@ -138,7 +129,7 @@ static void mark_position(struct stream_reader *reader, bool at_once, int64_t no
         return;
     mark = row_progress_mark(&reader->progress);
     if (mark)
-        swap_positions(mark, &reader->passed);
+        stream_position_swap(mark, &reader->passed);
     reader->has_passed = false;
     reader->mark_row = reader->progress.read;
     reader->mark_ms = now_ms;
@@ -699,6 +690,13 @@ static void note_emptied(struct stream_reader *reader)
         lane->name, lane->own->table);
 }
 
+/* One at which no stream opens is left out, as long as there is room for the rows behind it. */
+static bool may_pass(const struct stream_reader *reader, const struct stream_position *position)
+{
+    return stream_position_opens(position) ||
+           reader->progress.read - reader->mark_row > (int64_t)(reader->progress.rows_max / 2);
+}
+
 static void pass_batch(struct stream_reader *reader, struct pump_batch *batch, int64_t now_ms)
 {
     struct relay_batch *rows = batch->rows;
@@ -708,12 +706,11 @@ static void pass_batch(struct stream_reader *reader, struct pump_batch *batch, i
     if (batch->emptied)
         note_emptied(reader);
     rows->emptied_row = reader->emptied_row;
-    if (reader->lane->takeover && rows->count > 0) {
+    reader->has_passed = may_pass(reader, &batch->after);
+    if (reader->has_passed && reader->lane->takeover && rows->count > 0)
         reader->has_passed = stream_position_copy(&reader->passed, &batch->after);
-    } else {
-        swap_positions(&reader->passed, &batch->after);
-        reader->has_passed = true;
-    }
+    else if (reader->has_passed)
+        stream_position_swap(&reader->passed, &batch->after);
     rows->after = reader->lane->takeover ? &batch->after : NULL;
     rows->after_row = reader->progress.read;
     /* Invariant: the mark of emptied_row is behind the statement. */

@@ -123,9 +123,7 @@ enum rc table_cut_mysql_make(struct db *db, const char *table, struct table_cut 
     if (rc == RC_OK)
         rc = lock_table(&lock, db, table, err);
     if (rc == RC_OK)
-        rc = position_mysql_read_end(db, &cut->position, err);
-    if (rc == RC_OK && cut->position.before.failed)
-        rc = err_fail(err, RC_FATAL, 0, "no memory for the GTIDs");
+        rc = position_mysql_read_begin(db, &cut->position, err);
     if (rc == RC_OK)
         rc = read_seqs(db, table, cut, err);
     released = table_lock_release(&lock, rc == RC_OK ? err : NULL);
