@@ -124,15 +124,32 @@ static void put_actions(const struct option_parse *parse, put_pair put)
     }
 }
 
-/* "[mysql], [kafka] and [relay]" of "mysql,kafka,relay". */
+/* The first place at or behind `at` where a word stands that is not earlier in the list; NULL:
+ * there is none. */
+static const char *find_new_word(const char *list, const char *at)
+{
+    for (; *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t len = strcspn(at, ",");
+        const char *first = list;
+
+        while (first < at && (strcspn(first, ",") != len || strncmp(first, at, len) != 0))
+            first += strcspn(first, ",") + 1;
+        if (first == at)
+            return at;
+    }
+    return NULL;
+}
+
+/* "[mysql], [kafka] and [relay]" of "mysql,kafka,relay,mysql". */
 static void put_section_names(const char *sections, char *out, size_t size)
 {
+    const char *at = find_new_word(sections, sections);
     size_t len = 0;
 
-    for (const char *at = sections; *at && len < size;) {
+    for (bool first = true; at && len < size; first = false) {
         size_t word_len = strcspn(at, ",");
-        const char *next = at + word_len + (at[word_len] == ',');
-        const char *between = at == sections ? "" : *next ? ", " : " and ";
+        const char *next = find_new_word(sections, at + word_len + (at[word_len] == ','));
+        const char *between = first ? "" : next ? ", " : " and ";
 
         len += (size_t)snprintf(out + len, size - len, "%s[%.*s]", between, (int)word_len, at);
         at = next;

@@ -361,7 +361,7 @@ int lanes_command(int argc, char **argv)
                     "  tallybox lanes show\n"
                     "  tallybox lanes set 4 --wait 300\n"
                     "  tallybox lanes begin outbox\n",
-        .sections = "mysql",
+        .sections = "mysql,relay," SETTINGS_LANE,
     };
     struct options options;
     struct config *config = NULL;

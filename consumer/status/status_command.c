@@ -144,7 +144,7 @@ int status_command(status_compare compare, int argc, char **argv)
                  "be reached, or else 1.",
         .entries = entries,
         .count = sizeof(entries) / sizeof(entries[0]),
-        .sections = "mysql,sink",
+        .sections = "mysql,sink,relay," SETTINGS_LANE,
     };
     struct config *config;
     struct options options;

@@ -373,6 +373,6 @@ const struct role retry_role = {
     .health = retry_health,
     .join = retry_join,
     .close = retry_close,
-    .sections = "mysql,sink,kafka,retry",
+    .sections = "mysql,sink,kafka,retry,relay",
     .beats = true,
 };

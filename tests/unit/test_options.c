@@ -239,7 +239,7 @@ static void help_fits_a_terminal_and_lists_settings_on_request(void **state)
         .count = 1,
         .actions = actions,
         .action_count = 1,
-        .sections = "relay,log,admin",
+        .sections = "relay,log,relay,admin,log",
     };
     char *argv[] = {ARG("x"), ARG("-h"), NULL};
     char *of_settings[] = {ARG("x"), ARG("--help=settings"), NULL};
