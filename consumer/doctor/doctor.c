@@ -330,12 +330,6 @@ static void judge_stream_tables(struct doctor *doctor, const struct doctor_datab
                                 const struct settings *settings)
 {
     for (size_t i = 0; i < settings->lane_count; i++)
-        if (database->engines[i][0] && strcmp(database->engines[i], "InnoDB") != 0)
-            doctor_add(doctor, DOCTOR_FAILED, database->section, "ALTER TABLE ... ENGINE = InnoDB",
-                       "table %s has the engine %s: its rows are in the binary log also if the "
-                       "transaction is rolled back",
-                       settings->lanes[i].table, database->engines[i]);
-    for (size_t i = 0; i < settings->lane_count; i++)
         if (database->unreadable[i].text[0])
             doctor_add(doctor, DOCTOR_FAILED, database->section,
                        "change the definition of the table, or set source = table",
@@ -451,7 +445,7 @@ static void judge_log_status(struct doctor *doctor, struct doctor_database *data
                    text);
 }
 
-/* Whether lanes can read the binary log; the relay itself refuses the first three. */
+/* Whether lanes can read the binary log; the relay itself refuses what fails here. */
 static void judge_streams(struct doctor *doctor, struct doctor_database *database,
                           const struct settings *settings)
 {

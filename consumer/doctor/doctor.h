@@ -74,7 +74,7 @@ struct doctor_database {
      * table that the account does not see. */
     char engines[SETTINGS_LANES_MAX][64];
     bool is_partitioned[SETTINGS_LANES_MAX];
-    bool has_seq[SETTINGS_LANES_MAX]; /* as primary key, and a column created_at */
+    bool has_seq[SETTINGS_LANES_MAX];          /* as primary key, and a column created_at */
     struct err unreadable[SETTINGS_LANES_MAX]; /* why no record can be made of a row; "": it can */
 };
 

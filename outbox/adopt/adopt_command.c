@@ -44,8 +44,8 @@ struct run {
     struct adopt_log log;
     struct position_store_mysql store;
     struct position_begun begun;
-    bool unreadable; /* the lane would not start */
-    bool unchecked; /* nothing has said whether the connector is stopped */
+    struct err unreadable; /* why the lane would not start; "": it would */
+    bool unchecked;        /* nothing has said whether the connector is stopped */
 };
 
 /* A file, - or a URL. */
@@ -226,15 +226,13 @@ static enum rc note_uses(struct run *run, struct err *err)
 /* Lists what stops the lane among the differences. */
 static enum rc list_unreadable(struct run *run, struct err *err)
 {
-    struct err why = {0};
-    enum rc rc =
-        stream_columns_check(run->log.db, run->settings->mysql.database, run->lane, &why);
+    struct err *why = &run->unreadable;
+    enum rc rc = stream_columns_check(run->log.db, run->settings->mysql.database, run->lane, why);
 
-    run->unreadable = rc == RC_REJECT;
     if (rc == RC_REJECT)
-        router_map_refuse_table(&run->map, run->lane->table, why.text);
+        router_map_refuse_table(&run->map, run->lane->table, why->text);
     else if (rc != RC_OK)
-        return err_fail(err, rc, why.code, "%s", why.text);
+        return err_fail(err, rc, why->code, "%s", why->text);
     return RC_OK;
 }
 
@@ -298,9 +296,9 @@ static enum rc check_may_begin(struct run *run, struct err *err)
 {
     size_t count = json_array_size(run->map.differences);
 
-    if (run->unreadable)
-        return err_fail(err, RC_REJECT, 0,
-                        "the lane could not read the table: see `tallybox adopt` without --begin");
+    if (run->unreadable.text[0])
+        return err_fail(err, RC_REJECT, 0, "the lane would not start: table %s: %s",
+                        run->lane->table, run->unreadable.text);
     if (count > 0 && !run->request->accepts)
         return err_fail(err, RC_REJECT, 0,
                         "%zu options of the connector have no equal, and records would differ: see "

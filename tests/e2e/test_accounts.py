@@ -277,7 +277,7 @@ class Doctor(suite.Case):
         self.assertIn("may not lock tables, so a lane with source = binlog stops", found("warning"))
         self.stack.sql("ALTER TABLE outbox ENGINE = MyISAM")
         try:
-            self.assertIn("table outbox has the engine MyISAM", found("failed"))
+            self.assertIn("table outbox: its engine is MyISAM", found("failed"))
         finally:
             self.stack.sql("ALTER TABLE outbox ENGINE = InnoDB")
 

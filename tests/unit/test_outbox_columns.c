@@ -308,7 +308,7 @@ static void a_column_of_which_no_field_can_be_made_is_named_before_the_first_row
         assert_int_equal(
             outbox_columns_check(&fixture.columns, &fixture.definition, used, &fixture.err),
             columns[i].field == OUTBOX_CREATED_AT || columns[i].field == OUTBOX_SEQ ? RC_OK
-                                                                                   : RC_REJECT);
+                                                                                    : RC_REJECT);
         assert_int_equal(
             outbox_columns_check(&fixture.columns, &fixture.definition, NULL, &fixture.err), RC_OK);
         tear_down(&fixture);

@@ -179,6 +179,14 @@ static bool knows_charset(const struct outbox_column *column)
     return false;
 }
 
+static enum rc refuse_compressed(const struct outbox_column *column, struct err *err)
+{
+    return err_fail(err, RC_REJECT, 0,
+                    "column %s is COMPRESSED, and such values cannot be read from the binary log: "
+                    "take COMPRESSED out of its definition before rows are written",
+                    column->name);
+}
+
 /* what: is made of the column. */
 static enum rc check_definition(const struct outbox_column *column, unsigned use, const char *what,
                                 struct err *err)
@@ -201,15 +209,7 @@ static enum rc check_definition(const struct outbox_column *column, unsigned use
             "column %s has the character set %s: the binary log has its bytes, and only "
             "those of ascii, latin1, utf8mb3, utf8mb4 and binary can be published",
             column->name, column->charset);
-    return RC_OK;
-}
-
-static enum rc refuse_compressed(const struct outbox_column *column, struct err *err)
-{
-    return err_fail(err, RC_REJECT, 0,
-                    "column %s is COMPRESSED, and such values cannot be read from the binary log: "
-                    "take COMPRESSED out of its definition before rows are written",
-                    column->name);
+    return column->is_compressed ? refuse_compressed(column, err) : RC_OK;
 }
 
 static enum rc check_column(const struct outbox_column *column, unsigned use, const char *what,
@@ -293,9 +293,7 @@ static enum rc check_field(const struct outbox_definition *definition, enum outb
                         "log: if the column is for something else, name one that does not exist "
                         "in lane.NAME.columns, as %s=none",
                         column->name, column->type, field_words[field], field_words[field]);
-    return column->is_compressed
-               ? refuse_compressed(column, err)
-               : check_definition(column, field_uses[field], field_words[field], err);
+    return check_definition(column, field_uses[field], field_words[field], err);
 }
 
 static enum rc check_header(const struct outbox_header *header, const struct outbox_column *column,

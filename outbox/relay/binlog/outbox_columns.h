@@ -32,7 +32,7 @@ struct outbox_column {
     bool is_unsigned;
     bool is_zerofill;
     bool is_compressed; /* MariaDB */
-    char *labels; /* column_type of an ENUM, which lists its texts; otherwise NULL */
+    char *labels;       /* column_type of an ENUM, which lists its texts; otherwise NULL */
 };
 
 /* A zeroed one has no columns. */

@@ -67,3 +67,29 @@ enum rc outbox_columns_read(struct db *db, const char *schema, const char *table
         outbox_definition_done(definition);
     return rc;
 }
+
+static enum rc refuse_engine(void *ctx, const struct db_row *row, struct err *err)
+{
+    (void)ctx;
+    return err_fail(err, RC_REJECT, 0,
+                    "its engine is %s, so its rows are in the binary log also if the transaction "
+                    "is rolled back: use ALTER TABLE ... ENGINE = InnoDB",
+                    row->columns[0]);
+}
+
+enum rc outbox_columns_check_engine(struct db *db, const char *schema, const char *table,
+                                    struct err *err)
+{
+    struct buf sql = {0};
+    enum rc rc;
+
+    buf_text_put(&sql, "SELECT t.engine FROM information_schema.tables t JOIN "
+                       "information_schema.engines e ON e.engine = t.engine WHERE e.transactions = "
+                       "'NO' AND e.engine <> 'BLACKHOLE' AND t.table_schema = ");
+    db_put_text(db, &sql, schema, strlen(schema));
+    buf_text_put(&sql, " AND t.table_name = ");
+    db_put_text(db, &sql, table, strlen(table));
+    rc = db_query_buf(db, &sql, refuse_engine, NULL, err);
+    buf_done(&sql);
+    return rc;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads what outbox_columns.h needs to know about a table from information_schema. */
+/* Reads what outbox_columns.h needs to know about a table from information_schema, and checks its
+ * engine. */
 #ifndef OUTBOX_RELAY_BINLOG_OUTBOX_COLUMNS_MYSQL_H
 #define OUTBOX_RELAY_BINLOG_OUTBOX_COLUMNS_MYSQL_H
 
@@ -12,5 +13,11 @@
  * failure the definition is empty. */
 enum rc outbox_columns_read(struct db *db, const char *schema, const char *table,
                             struct outbox_definition *definition, struct err *err);
+
+/* Checks that the table takes part in transactions: rows of any other one are in the log also if
+ * the transaction of their writer is rolled back (but not those of BLACKHOLE). RC_REJECT: err names
+ * the engine. */
+enum rc outbox_columns_check_engine(struct db *db, const char *schema, const char *table,
+                                    struct err *err);
 
 #endif

@@ -104,6 +104,8 @@ static enum rc read_columns(struct db *db, const char *schema, const char *table
 {
     enum rc rc = outbox_columns_read(db, schema, table, definition, err);
 
+    if (rc == RC_OK)
+        rc = outbox_columns_check_engine(db, schema, table, err);
     return rc == RC_OK ? outbox_columns_check(columns, definition, names, err) : rc;
 }
 

@@ -34,8 +34,9 @@ struct stream_columns {
 /* Fills a zeroed one, which must not be moved afterwards. Borrows the texts of the lane. */
 void stream_columns_choose(struct stream_columns *columns, const struct lane_settings *lane);
 
-/* Checks that records can be made of the columns of the lane's table, as open does. RC_REJECT: there
- * is no such table, or err names a column of which they cannot. */
+/* Checks that records can be made of the columns of the lane's table, as open does. RC_REJECT:
+ * there is no such table, it has an engine without transactions, or err names a column of which
+ * they cannot. */
 enum rc stream_columns_check(struct db *db, const char *schema, const struct lane_settings *lane,
                              struct err *err);
 
@@ -57,7 +58,7 @@ struct stream_mysql_options {
     const char *const *columns;        /* of the fields, by enum outbox_field; NULL: it has none */
     const struct lane_header *headers; /* header_count columns that become headers */
     size_t header_count;
-    bool blank_is_null; /* see outbox_columns.h */
+    bool blank_is_null;            /* see outbox_columns.h */
     struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;
