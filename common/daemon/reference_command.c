@@ -132,8 +132,8 @@ static const struct event events[] = {
     {"key_diverted", "warn", "A row was refused; its key's rows go through the retry queue.",
      "correct or cancel its task: `tallybox retry list`"},
     {"database_changed", "warn",
-     "The lane's database is another one, was restarted, or was "
-     "truncated; the lane begins with its first row.",
+     "The lane's database is another one, was restarted, or was truncated. A lane that reads its "
+     "table begins with its first row, one that reads the binary log at its saved position.",
      ""},
     {"deletes_abandoned", "warn",
      "The lease ended before these published rows were deleted; they "
@@ -173,6 +173,20 @@ static const struct event events[] = {
      "The lane could not follow the shared connection and reads the log through one of its own "
      "until it can.",
      ""},
+    {"rows_updated", "warn",
+     "Rows of the lane's table were changed after they were written. The lane publishes each row "
+     "as "
+     "it was inserted; `count` events of the binary log were passed over, the last of them in the "
+     "transaction at `last`. At most once a minute.",
+     "insert a further row instead of changing one"},
+    {"statements_in_log", "warn",
+     "`count` statements in the binary log have changed rows of other tables without writing these "
+     "rows into it, because their session does not have `binlog_format = ROW`, the last of them in "
+     "the transaction at `last`. What their triggers, functions and views wrote into the lane's "
+     "table is not published. At most once a minute.",
+     "let the clients of that server connect again, and compare the table with the topic: "
+     "`tallybox "
+     "relay publish-missing`"},
     {"rows_not_removed", "warn",
      "The primary key of the lane's table is not a column `seq`, so published rows stay; or, with "
      "`keep_ids_max`, an id is too long, and its row stays.",

@@ -41,27 +41,40 @@ static const struct kind kinds[] = {
     {AT(gaps_found), "tallybox_relay_gap_rows_total", METRIC_COUNTER,
      "Rows that were committed after the relay had read a row with a higher seq."},
     {AT(rows), "tallybox_outbox_rows", METRIC_GAUGE,
-     "Rows waiting in the outbox, estimated: rolled back rows count until the reader passes them."},
+     "Rows waiting in the outbox, estimated: rolled back rows count until the reader passes them. "
+     "With source = binlog: rows that were read and are not done."},
     {AT(oldest_age), "tallybox_outbox_oldest_age_seconds", METRIC_GAUGE,
      "Age of the oldest row in the outbox, 0 when it is empty. While another process holds the "
      "lane: "
-     "as it was when this process last looked, 5 s ago or, with many deleted rows, up to 35 s."},
+     "as it was when this process last looked, 5 s ago or, with many deleted rows, up to 35 s. "
+     "With "
+     "source = binlog: how long ago the lane was last at the end of the log; rows that are kept do "
+     "not count."},
     {AT(open_gaps), "tallybox_relay_open_gaps", METRIC_GAUGE,
      "Ranges of missing seqs that are still open."},
     {AT(in_flight), "tallybox_relay_inflight_rows", METRIC_GAUGE,
      "Rows sent and not yet acknowledged."},
-    {AT(in_window), "tallybox_relay_window_rows", METRIC_GAUGE, "Rows read and not yet deleted."},
+    {AT(in_window), "tallybox_relay_window_rows", METRIC_GAUGE,
+     "Rows read and not yet deleted; with source = binlog those that are not done yet."},
     {AT(diverted_keys), "tallybox_relay_diverted_keys", METRIC_GAUGE,
      "Keys whose rows go through the retry queue, because one of them was refused."},
     {AT(unpublished), "tallybox_relay_unpublished_rows", METRIC_GAUGE,
      "With source = binlog: rows older than keep_ms that are not known to be published, because "
-     "they did not come through the binary log; counted up to 1001, each minute."},
+     "they did not come through the binary log; counted up to 1001, each minute. A table without "
+     "seq needs keep_ids_max above 0 for it, and with keep_ms = -1 it is 0."},
     {AT(from_table), "tallybox_relay_from_table_total", METRIC_COUNTER,
      "Times a lane with source = binlog began to go on from its table, because the server had "
      "purged the binary log at its position."},
     {AT(stream_shared), "tallybox_relay_stream_shared", METRIC_GAUGE,
      "With source = binlog: 1 while the lane reads the binary log through the connection that the "
      "lanes of this process share."},
+    {AT(log_updates), "tallybox_relay_log_updates_total", METRIC_COUNTER,
+     "With source = binlog: events of the binary log that change rows of the table after they were "
+     "written; such changes are not published."},
+    {AT(log_statements), "tallybox_relay_log_statements_total", METRIC_COUNTER,
+     "With source = binlog: statements in the binary log that change rows of other tables and have "
+     "no rows there, because their session does not have binlog_format = ROW. What their triggers, "
+     "functions and views write into the table is not published."},
     {AT(log_expires), "tallybox_relay_log_expires", METRIC_GAUGE,
      "With source = binlog: 1 while the server has deleted the file of the saved position from its "
      "binary log, or will soon; looked at each 30 s, /readyz tells why."},

@@ -67,6 +67,8 @@ struct relay_metrics {
     struct metric unpublished;
     struct metric from_table;
     struct metric stream_shared;
+    struct metric log_updates;
+    struct metric log_statements;
     struct metric log_expires;
     struct metric lease_held;
     struct metric lease_epoch;

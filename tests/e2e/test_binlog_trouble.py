@@ -23,6 +23,8 @@ COMPRESSION = {"mariadb": "log_bin_compress", "mysql": "binlog_transaction_compr
 # The lane notices a silent server within six seconds; a busy machine takes longer.
 NOTICED_S = 20
 NET_WRITE_TIMEOUT_S = 1
+UPDATES = "tallybox_relay_log_updates_total"
+STATEMENTS = "tallybox_relay_log_statements_total"
 
 
 class Way:
@@ -324,6 +326,35 @@ class Statements(LaneCase):
         self.stack.append(events)
         suite.wait_for("the rows that are in the log", lambda: [
             record.headers["id"] for record in self.records()] == [one["id"] for one in events])
+
+    def test_a_table_without_transactions_is_refused(self):
+        self.addCleanup(self.stack.sql, "ALTER TABLE outbox ENGINE = InnoDB")
+        self.stack.sql("ALTER TABLE outbox ENGINE = MyISAM")
+        relay = self.start("relay", ready=False)
+        suite.wait_for("it to say why", lambda: "table outbox: its engine is MyISAM" in relay.why_not_ready())
+        self.stack.sql("ALTER TABLE outbox ENGINE = InnoDB")
+        suite.wait_for("the relay to be ready", relay.ready, 30)
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+
+    def test_changes_that_make_no_record_are_told(self):
+        """What a trigger writes for a statement that is in the log as text, and a row that is changed."""
+        relay = self.relay()
+        unseen, seen = event(self.kind, "key", 0), event(self.kind, "key", 1)
+        self.run_all("CREATE TABLE orders (id INT PRIMARY KEY)",
+                     f"CREATE TRIGGER hand_on AFTER INSERT ON orders FOR EACH ROW {self.insert(unseen)}")
+        self.addCleanup(self.stack.sql, "DROP TABLE orders")
+        self.run_all("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                     "SET SESSION binlog_format = STATEMENT", "INSERT INTO orders VALUES (1)")
+        suite.wait_for("the statement to be told", lambda: relay.metric(STATEMENTS) == 1)
+        self.assertIn("statements_in_log lane=outbox count=1", relay.log_text())
+        self.stack.append([seen])
+        self.wait_records(1)
+        self.assertEqual(relay.metric(UPDATES), 0)
+        self.stack.sql("UPDATE outbox SET type = 'Changed' WHERE id = %s", [seen["id"]])
+        suite.wait_for("the change to be told", lambda: relay.metric(UPDATES) == 1)
+        self.assertIn("rows_updated lane=outbox count=1", relay.log_text())
+        self.assertEqual([record.headers["id"] for record in self.records()], [seen["id"]])
 
     def test_a_table_that_is_dropped_is_named_until_it_is_there_again(self):
         definition = self.stack.sql("SHOW CREATE TABLE outbox")[0][1]

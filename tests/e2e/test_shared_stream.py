@@ -139,6 +139,41 @@ class SharedStream(suite.Case):
         self.check("second")
         self.assertEqual(relay.metric(SHARED), len(TABLES))
 
+    def test_changes_that_make_no_record_are_told_by_their_lanes(self):
+        relay = self.begin()
+        for table in TABLES:
+            self.append(table, self.add(table, 0))
+        self.wait_shared(relay)
+
+        def counted(what):
+            return [relay.metrics()[f'tallybox_relay_log_{what}_total{{lane="{table}"}}'] for table in TABLES]
+
+        # One transaction, larger than the queue of a lane.
+        self.append("second", *(self.add("second", 1 + n, payload=str(1 + n).rjust(3000)) for n in range(20)))
+        self.check("second")
+        with suite.connect(self.stack.name, autocommit=False) as connection, connection.cursor() as cursor:
+            for word in "Changed", "Again", "More":
+                cursor.execute(f"UPDATE second SET type = '{word}'")
+            connection.commit()
+        self.append("first", self.add("first", 1))
+        suite.wait_for("the changes to be told", lambda: counted("updates")[1] > 2)
+        self.assertEqual((counted("updates")[0], counted("updates")[2]), (0, 0))
+        self.assertNotIn("stream_left", relay.log_text())
+        self.stack.sql("CREATE TABLE orders (id INT PRIMARY KEY)")
+        self.addCleanup(self.stack.sql, "DROP TABLE orders")
+        connection = suite.connect(self.stack.name)
+        self.addCleanup(connection.close)
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("SET SESSION binlog_format = STATEMENT")
+            cursor.execute("INSERT INTO orders VALUES (1)")
+        suite.wait_for("the statement to be told", lambda: counted("statements") == [1, 1, 1])
+        for table in TABLES:
+            self.append(table, self.add(table, 1000))
+            self.check(table)
+        self.assertEqual(relay.metric(SHARED), len(TABLES))
+        self.assertTrue(relay.ready(), relay.why_not_ready())
+
     def test_another_relay_takes_over(self):
         first = self.begin(**QUICK)
         stop = threading.Event()

@@ -439,6 +439,7 @@ static void read_to_end(void)
 
 static void an_error_in_one_table_concerns_its_lane_alone(void **state)
 {
+    uint64_t statements[LANES];
     struct change change = {0};
     struct err err = {0};
     enum rc rc = RC_OK;
@@ -446,8 +447,11 @@ static void an_error_in_one_table_concerns_its_lane_alone(void **state)
     (void)state;
     init(MODE_MARIADB, 7, 65536);
     settle(1000);
+    for (size_t i = 0; i < LANES; i++)
+        statements[i] = lanes[i].changes.counts.statements;
     log_fixture_begin_transaction(false);
     log_fixture_add_query("UPDATE outbox_2 SET x = 1");
+    log_fixture_add_query("UPDATE mysql.rds_heartbeat2 SET x = 1");
     log_fixture_insert(1, 3);
     log_fixture_end_transaction();
     read_to_end();
@@ -463,7 +467,9 @@ static void an_error_in_one_table_concerns_its_lane_alone(void **state)
                 continue;
             assert_true(lanes[i].joined);
             expect_rows(&lanes[i], i);
+            assert_int_equal(lanes[i].changes.counts.statements, statements[i] + 1);
         }
+    assert_int_equal(lanes[2].changes.counts.statements, statements[2]);
     done();
 }
 

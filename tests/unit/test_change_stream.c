@@ -660,6 +660,35 @@ static bool empties(const char *text, const char *schema)
     return statement_empties(&one, "shop", "outbox");
 }
 
+static bool is_of_system(const char *text, const char *schema)
+{
+    const struct binlog_query one = {
+        .text = text, .text_len = strlen(text), .schema = schema, .schema_len = strlen(schema)};
+
+    return statement_changes_system_table(&one);
+}
+
+/* Servers of Amazon RDS write the first three, whatever the format of the log. */
+static void a_statement_that_changes_a_table_of_the_server_is_known(void **state)
+{
+    (void)state;
+    assert_true(
+        is_of_system("INSERT INTO mysql.rds_heartbeat2(id, value) values (1, 2) ON DUPLICATE "
+                     "KEY UPDATE value = 2",
+                     ""));
+    assert_true(is_of_system("insert into rds_heartbeat2(id, value) values (1, 2)", "mysql"));
+    assert_true(is_of_system("SET STATEMENT max_statement_time=60 FOR INSERT INTO "
+                             "mysql.rds_heartbeat2(id) values (1)",
+                             ""));
+    assert_true(is_of_system("DELETE FROM `mysql`.`rds_sysinfo` WHERE name = 'x'", "shop"));
+    assert_true(is_of_system("UPDATE LOW_PRIORITY IGNORE mysql.t SET a = 1", ""));
+    assert_false(is_of_system("REPLACE INTO t SELECT * FROM mysql.user", "shop"));
+    assert_false(is_of_system("INSERT INTO shop.t VALUES (1)", "mysql"));
+    assert_false(is_of_system("INSERT INTO mysql VALUES (1)", "shop"));
+    assert_false(is_of_system("CALL mysql.rds_kill(7)", "shop"));
+    assert_false(is_of_system("", ""));
+}
+
 static void a_statement_that_empties_a_table_is_known(void **state)
 {
     (void)state;
@@ -731,6 +760,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_and_rows_of_a_transaction_are_counted, set_up,
                                         tear_down),
         cmocka_unit_test(statements_are_told_apart_by_their_first_words),
+        cmocka_unit_test(a_statement_that_changes_a_table_of_the_server_is_known),
         cmocka_unit_test(a_statement_that_empties_a_table_is_known),
         cmocka_unit_test(a_name_is_found_as_a_word),
     };

@@ -309,9 +309,10 @@ static enum rc roll_back_to(struct change_stream *stream, uint64_t name, struct 
 static enum rc take_data_statement(struct change_stream *stream, const struct binlog_query *query,
                                    struct err *err)
 {
-    stream->counts.statements++;
-    if (!statement_names(query, stream->name))
+    if (!statement_names(query, stream->name)) {
+        stream->counts.statements += !statement_changes_system_table(query);
         return RC_OK;
+    }
     return err_fail(err, RC_FATAL, 0,
                     "a statement may change table %s, and its rows are not in the log, which needs "
                     "binlog_format = ROW in every session: %.*s",
@@ -326,9 +327,9 @@ static enum rc refuse_prepared_rows(const struct change_stream *stream, struct e
         return RC_OK;
     return err_fail(err, RC_FATAL, 0,
                     "it is prepared by XA and has %" PRIu64
-                    " rows of table %s: transactions of two "
-                    "phases cannot be read; decide it with XA COMMIT or XA ROLLBACK, and start "
-                    "behind it",
+                    " rows of table %s: transactions of two phases cannot be read. `tallybox lanes "
+                    "begin LANE --replace-position` begins at the end of the log, and leaves out "
+                    "the rows before it",
                     stream->row, stream->name);
 }
 

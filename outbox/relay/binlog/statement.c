@@ -251,6 +251,25 @@ bool statement_empties(const struct binlog_query *query, const char *schema, con
     return false;
 }
 
+bool statement_changes_system_table(const struct binlog_query *query)
+{
+    static const char *const words[] = {"INSERT",       "REPLACE", "UPDATE", "DELETE",
+                                        "LOW_PRIORITY", "DELAYED", "QUICK",  "HIGH_PRIORITY",
+                                        "IGNORE",       "INTO",    "FROM"};
+    static const char schema[] = "mysql";
+    struct text text = {query->text, query->text + query->text_len};
+    bool is_system;
+
+    skip_settings(&text);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        take_word(&text, words[i]);
+    is_system = take_name(&text, schema, sizeof(schema) - 1);
+    if (take_char(&text, '.'))
+        return is_system;
+    return query->schema_len == sizeof(schema) - 1 &&
+           strncasecmp(query->schema, schema, query->schema_len) == 0;
+}
+
 bool statement_names(const struct binlog_query *query, const char *name)
 {
     struct text text = {query->text, query->text + query->text_len};

@@ -37,6 +37,11 @@ void statement_parse(struct statement *statement, const struct binlog_query *que
  * a view. */
 bool statement_names(const struct binlog_query *query, const char *name);
 
+/* Whether the statement, which changes rows, changes those of a table of the schema `mysql`: such
+ * tables have no triggers. Servers of Amazon RDS write theirs as statements, whatever the format.
+ */
+bool statement_changes_system_table(const struct binlog_query *query);
+
 /* Whether the statement removes all rows of this table and lets its AUTO_INCREMENT begin again:
  * TRUNCATE, DROP TABLE, CREATE OR REPLACE TABLE. The case of names is not looked at. */
 bool statement_empties(const struct binlog_query *query, const char *schema, const char *name);

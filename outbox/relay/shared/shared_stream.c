@@ -173,9 +173,47 @@ static void put_rows(struct shared_member *member, const struct binlog_event *ev
         put_concerning(member, event);
 }
 
-/* To the members whose tables the text names. */
-static void share_text(struct shared_stream *shared, const struct binlog_event *event,
+/* Updates are counted only: the rows, which may be many, are left out. */
+static void put_update(struct shared_member *member, const struct binlog_event *event)
+{
+    struct binlog_event id = *event;
+
+    if (id.body_len > BINLOG_TABLE_ID_SIZE)
+        id.body_len = BINLOG_TABLE_ID_SIZE;
+    put_rows(member, &id);
+}
+
+/* A statement that is only counted: its text, which may be long, is left out. It may be a
+ * transaction by itself, whose end this event is not. */
+static void put_statement(struct shared_member *member, const struct binlog_event *event)
+{
+    struct binlog_event empty = *event;
+
+    empty.type = BINLOG_EXECUTE_LOAD_QUERY;
+    empty.body_len = 0;
+    member->concerned = true;
+    put_event(member, &empty);
+}
+
+/* To the members whose tables the text names, and to the others that there was one. */
+static void share_data(struct shared_stream *shared, const struct binlog_event *event,
                        const struct binlog_query *query)
+{
+    bool counts = !statement_changes_system_table(query);
+
+    for (size_t i = shared->member_count; i > 0; i--) {
+        struct shared_member *member = shared->members[i - 1];
+
+        if (is_fed(member) && statement_names(query, member->table))
+            put_concerning(member, event);
+        else if (is_fed(member) && counts)
+            put_statement(member, event);
+    }
+}
+
+/* To the members whose tables the text names. */
+static void share_definition(struct shared_stream *shared, const struct binlog_event *event,
+                             const struct binlog_query *query)
 {
     for (size_t i = shared->member_count; i > 0; i--) {
         struct shared_member *member = shared->members[i - 1];
@@ -193,8 +231,10 @@ static void share_query(struct shared_stream *shared, const struct binlog_event 
     if (binlog_query_parse(&query, event, &shared->expanded, NULL) != RC_OK)
         return;
     statement_parse(&statement, &query);
-    if (statement.kind == STATEMENT_DATA || statement.kind == STATEMENT_OTHER)
-        share_text(shared, event, &query);
+    if (statement.kind == STATEMENT_OTHER)
+        share_definition(shared, event, &query);
+    else if (statement.kind == STATEMENT_DATA)
+        share_data(shared, event, &query);
     else
         for_each_fed(shared, event, put_last);
 }
@@ -204,7 +244,7 @@ static void share_load(struct shared_stream *shared, const struct binlog_event *
     const struct binlog_query query = {.text = (const char *)event->body,
                                        .text_len = event->body_len};
 
-    share_text(shared, event, &query);
+    share_data(shared, event, &query);
 }
 
 /* Between two transactions an event goes to the members at once. Inside of one it may cut it off,
@@ -265,6 +305,13 @@ static void share_event(void *ctx, const struct binlog_event *event)
     case BINLOG_WRITE_ROWS_COMPRESSED_1:
     case BINLOG_WRITE_ROWS_COMPRESSED:
         for_each_fed(shared, event, put_rows);
+        break;
+    case BINLOG_UPDATE_ROWS_1:
+    case BINLOG_UPDATE_ROWS:
+    case BINLOG_UPDATE_ROWS_COMPRESSED_1:
+    case BINLOG_UPDATE_ROWS_COMPRESSED:
+    case BINLOG_PARTIAL_UPDATE_ROWS:
+        for_each_fed(shared, event, put_update);
         break;
     default:
         break;

@@ -134,7 +134,9 @@ static enum rc take_large_transaction(struct stream_batches *batches, struct rel
     enum rc rc;
 
     if (batch->count == 0)
-        return err_fail(err, RC_FATAL, 0, "a row of %zu bytes does not fit into a batch of %zu",
+        return err_fail(err, RC_FATAL, 0,
+                        "a row of %zu bytes does not fit into a batch of %zu, even without its "
+                        "payload: set relay.read_bytes_max above its size",
                         relay_row_bytes(&batches->change.row), batch->arena_size);
     rc = batches->ops.position(batches->ops.ctx, &batches->start, err);
     batches->start.rows_done = batches->skip;

@@ -18,6 +18,7 @@
 #include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/shared/shared_stream.h"
 #include "outbox/relay/stream/stream_ops.h"
+#include "outbox/relay/stream/unread_changes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,6 +60,7 @@ struct stream_mysql_options {
     const struct lane_header *headers; /* header_count columns that become headers */
     size_t header_count;
     bool blank_is_null;            /* see outbox_columns.h */
+    struct unread_changes *unread; /* NULL: they are not reported */
     struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;
