@@ -286,8 +286,8 @@ const struct setting settings_table[] = {
      LANE_SOURCE_TABLE "|" LANE_SOURCE_BINLOG,
      "How the relay reads the table: `table` polls it and deletes what is published; `binlog` "
      "reads the rows from the server's binary log, in the order of commits, and deletes them "
-     "keep_ms later (needs REPLICATION SLAVE). `tallybox relay source` changes a running lane, "
-     "which relays with the other value then do not take."},
+     "keep_ms later (needs what `tallybox migrate grants --role relay_wakeup` prints). `tallybox "
+     "relay source` changes a running lane, which relays with the other value then do not take."},
     {LANE(exactly_once, SETTING_CHOICE), "no", 0, 0, "no|yes",
      "Whether a lane with source = binlog publishes in Kafka transactions, with its position in "
      "the topic relay.positions_topic: a consumer with isolation.level=read_committed then gets "

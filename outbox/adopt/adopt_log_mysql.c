@@ -119,9 +119,9 @@ static enum rc check_mysql_gtids(struct adopt_log *log, const char *gtids, struc
     if (rc == RC_OK && purged)
         return err_fail(err, RC_REJECT, 0,
                         "the server has deleted the log of transactions that the connector has not "
-                        "read: the connector cannot continue there either; compare the table with "
-                        "the topic, and "
-                        "say where the lane begins with `tallybox lanes begin`");
+                        "read: the connector cannot continue there either; `tallybox lanes begin "
+                        "LANE` begins at the end of the log, without the rows in between: compare "
+                        "the table with the topic");
     return rc;
 }
 
@@ -160,11 +160,12 @@ static enum rc check_place(struct adopt_log *log, const struct connect_offset *o
     if (rc == RC_OK)
         rc = db_query(log->db, sql, sizeof(sql) - 1, take_file, &files, err);
     if (rc == RC_OK && !files.found)
-        return err_fail(err, RC_REJECT, 0,
-                        "the server has no file %.80s in its log: it has deleted it, or the offset "
-                        "is of another server; compare the table with the topic, and say where the "
-                        "lane begins with `tallybox lanes begin`",
-                        offset->file);
+        return err_fail(
+            err, RC_REJECT, 0,
+            "the server has no file %.80s in its log: it has deleted it, or the offset "
+            "is of another server; `tallybox lanes begin LANE` begins at the end of the "
+            "log, without the rows in between: compare the table with the topic",
+            offset->file);
     if (rc == RC_OK && files.bytes > UINT32_MAX)
         return err_fail(err, RC_REJECT, 0,
                         "file %.80s of the log has more than 4 GiB, and offsets have places modulo "
@@ -295,8 +296,9 @@ enum rc adopt_log_explain(const struct adopt_log *log, enum rc rc, struct err *e
     if (refusal == BINLOG_REFUSAL_PURGED)
         return err_fail(err, RC_REJECT, why.code,
                         "the server has deleted its log at the offset, and the connector cannot "
-                        "continue there either; compare the table with the topic, and say where "
-                        "the lane begins with `tallybox lanes begin`: %s",
+                        "continue there either; `tallybox lanes begin LANE` begins at the end of "
+                        "the log, without the rows in between: compare the table with the topic: "
+                        "%s",
                         why.text);
     if (refusal == BINLOG_REFUSAL_AHEAD)
         return err_fail(err, RC_REJECT, why.code,

@@ -66,7 +66,8 @@ GRANT SELECT, INSERT, DELETE ON outbox_side.relay_published_id TO 'tallybox_rela
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_side.instance TO 'tallybox_relay'@'%';
 GRANT PROCESS ON *.* TO 'tallybox_relay'@'%';
 
--- relay_wakeup: what `tallybox relay` needs beyond its own privileges for relay.wakeup = binlog:
+-- relay_wakeup: what `tallybox relay` needs beyond its own privileges for relay.wakeup = binlog
+-- and for lanes with source = binlog:
 -- tallybox migrate grants --role relay_wakeup --account tallybox_relay@%
 GRANT SELECT ON outbox_side.schema_history TO 'tallybox_relay_wakeup'@'%';
 GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'tallybox_relay_wakeup'@'%';
