@@ -417,6 +417,19 @@ class Failures(Commands):
         self.wait_free()
         self.source("binlog")
 
+    def test_a_change_to_the_table_works_where_the_end_of_the_log_is_not_told(self):
+        relay = self.relay()
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+        suite.wait_for("it to be saved as published", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_published") > 0)
+        edge, sets = self.edge()
+        denied = edge.answer(r"^SELECT @@GLOBAL.gtid_(binlog_pos|mode)", 1227)
+        self.action("source", "outbox", "table", sets=sets)
+        self.assertEqual(denied.hits, 1)
+        self.assertEqual(self.rows(), 0)
+        relay.terminate()
+
     def test_a_change_from_the_table_needs_its_option_again(self):
         self.relay().terminate()
         edge, sets = self.edge()

@@ -523,7 +523,7 @@ enum rc backfill_mysql_note_end(struct backfill_mysql *backfill, struct err *err
     enum rc rc = position_mysql_read_end(backfill->db, &backfill->end, err);
 
     backfill->has_end = rc == RC_OK;
-    return rc;
+    return rc == RC_FATAL || rc == RC_REJECT ? RC_OK : rc;
 }
 
 /* Finds a row that came after the entry with its seq was saved, if the log may say so. */

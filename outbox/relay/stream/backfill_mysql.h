@@ -82,7 +82,9 @@ enum rc backfill_mysql_leave_log(struct backfill_mysql *backfill, struct err *er
 enum rc backfill_mysql_row_time(struct backfill_mysql *backfill, int64_t seq, int64_t *time_s,
                                 bool *found, struct err *err);
 
-/* Reads where the log of the server ends now, for backfill_mysql_check_entries(). */
+/* Reads where the log of the server ends now, for backfill_mysql_check_entries(). A server that
+ * does not tell it, because it writes no log or the account lacks a privilege, is no error: the end
+ * is unknown then. */
 enum rc backfill_mysql_note_end(struct backfill_mysql *backfill, struct err *err);
 
 /* Whether the rows that are saved as published may be others than those of the table. Called
