@@ -417,6 +417,18 @@ class Failures(Commands):
         self.wait_free()
         self.source("binlog")
 
+    def test_a_change_to_the_table_works_without_a_position(self):
+        """As after a change to the log that was killed."""
+        relay = self.relay()
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+        suite.wait_for("it to be saved as published", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_published") > 0)
+        relay.terminate()
+        self.stack.sql("DELETE FROM relay_position")
+        self.assertEqual(self.source("table"), {"lane": "outbox", "source": "table"})
+        self.assertEqual(self.rows(), 0)
+
     def test_a_change_to_the_table_works_where_the_end_of_the_log_is_not_told(self):
         relay = self.relay()
         self.stack.append([event(self.kind, "key", 0)])

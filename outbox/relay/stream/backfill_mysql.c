@@ -526,7 +526,8 @@ enum rc backfill_mysql_note_end(struct backfill_mysql *backfill, struct err *err
     return rc == RC_FATAL || rc == RC_REJECT ? RC_OK : rc;
 }
 
-/* Finds a row that came after the entry with its seq was saved, if the log may say so. */
+/* Finds a row that came after the entry with its seq was saved, unless the lane has passed the end.
+ * A change that was killed may have left no position. */
 static enum rc find_younger_row(struct backfill_mysql *backfill, bool *found, struct err *err)
 {
     struct err own = {0};
@@ -535,7 +536,7 @@ static enum rc find_younger_row(struct backfill_mysql *backfill, bool *found, st
     enum rc rc = backfill->has_end ? read_passed(backfill, &passed, err) : RC_OK;
 
     *found = false;
-    if (rc != RC_OK || passed)
+    if (passed || (rc != RC_OK && rc != RC_REJECT))
         return rc;
     buf_reset(&backfill->sql);
     put_sql(backfill, "SELECT o.seq FROM relay_published p JOIN ");
