@@ -142,13 +142,16 @@ ROWS = [
               ("max by (lane) (tallybox_outbox_oldest_age_seconds)", "{{lane}}"),
               unit="s", limit=60, alerts=("TallyboxOutboxOld",)),
         graph("Events that wait",
-              "Rows in the outbox, estimated, those of them that were read, and whether the server "
-              "deletes binary log that is not read.",
+              "Rows in the outbox, estimated, those of them that were read, whether the server "
+              "deletes binary log that is not read, and whether statements are in it instead of "
+              "rows.",
               ("max by (lane) (tallybox_outbox_rows)", "{{lane}} in the outbox"),
               ("max by (lane) (tallybox_relay_window_rows)", "{{lane}} read"),
               ("max by (lane) (tallybox_relay_open_gaps)", "{{lane}} open gaps"),
               ("max by (lane) (tallybox_relay_log_expires)", "{{lane}} log expires"),
-              alerts=("TallyboxLogExpires",)),
+              ("sum by (lane) (increase(tallybox_relay_log_statements_total[15m]))",
+               "{{lane}} statements in the log"),
+              alerts=("TallyboxLogExpires", "TallyboxStatementsInLog")),
         graph("Kafka: time to the acknowledgement",
               "From sending a row to the answer of the brokers.",
               *quantiles("tallybox_relay_send_seconds", "lane"), unit="s"),
