@@ -356,6 +356,18 @@ class Statements(LaneCase):
         self.assertIn("rows_updated lane=outbox count=1", relay.log_text())
         self.assertEqual([record.headers["id"] for record in self.records()], [seen["id"]])
 
+    def test_a_statement_on_a_table_of_the_same_name_elsewhere_does_not_stop_a_lane(self):
+        relay = self.relay()
+        other = f"{self.stack.name}_other"
+        self.addCleanup(self.stack.sql, f"DROP DATABASE {other}")
+        self.run_all(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.outbox (id INT PRIMARY KEY)",
+                     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                     "SET SESSION binlog_format = STATEMENT", f"USE {other}", "INSERT INTO outbox VALUES (1)")
+        suite.wait_for("the statement to be told", lambda: relay.metric(STATEMENTS) == 1)
+        self.stack.append([event(self.kind, "key", 0)])
+        self.wait_records(1)
+        self.assertTrue(relay.ready(), relay.why_not_ready())
+
     def test_a_table_that_is_dropped_is_named_until_it_is_there_again(self):
         definition = self.stack.sql("SHOW CREATE TABLE outbox")[0][1]
         relay = self.relay()

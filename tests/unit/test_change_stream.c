@@ -660,6 +660,27 @@ static bool empties(const char *text, const char *schema)
     return statement_empties(&one, "shop", "outbox");
 }
 
+static bool may_change(const char *text, const char *schema)
+{
+    const struct binlog_query one = {
+        .text = text, .text_len = strlen(text), .schema = schema, .schema_len = strlen(schema)};
+
+    return statement_may_change(&one, "shop", "outbox");
+}
+
+static void a_statement_on_a_table_of_another_schema_is_not_meant(void **state)
+{
+    (void)state;
+    assert_true(may_change("INSERT INTO outbox VALUES (1)", "shop"));
+    assert_true(may_change("INSERT INTO outbox VALUES (1)", "Shop"));
+    assert_true(may_change("INSERT INTO outbox VALUES (1)", ""));
+    assert_true(may_change("INSERT INTO `shop`.`outbox` VALUES (1)", "other"));
+    assert_true(may_change("UPDATE other.outbox o JOIN shop.t USING (id) SET o.a = 1", "other"));
+    assert_false(may_change("INSERT INTO outbox VALUES (1)", "other"));
+    assert_false(may_change("INSERT INTO outbox VALUES (1)", "shops"));
+    assert_false(may_change("INSERT INTO t VALUES (1)", "shop"));
+}
+
 static bool is_of_system(const char *text, const char *schema)
 {
     const struct binlog_query one = {
@@ -760,6 +781,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_and_rows_of_a_transaction_are_counted, set_up,
                                         tear_down),
         cmocka_unit_test(statements_are_told_apart_by_their_first_words),
+        cmocka_unit_test(a_statement_on_a_table_of_another_schema_is_not_meant),
         cmocka_unit_test(a_statement_that_changes_a_table_of_the_server_is_known),
         cmocka_unit_test(a_statement_that_empties_a_table_is_known),
         cmocka_unit_test(a_name_is_found_as_a_word),

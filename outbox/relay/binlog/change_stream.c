@@ -309,7 +309,7 @@ static enum rc roll_back_to(struct change_stream *stream, uint64_t name, struct 
 static enum rc take_data_statement(struct change_stream *stream, const struct binlog_query *query,
                                    struct err *err)
 {
-    if (!statement_names(query, stream->name)) {
+    if (!statement_may_change(query, stream->schema, stream->name)) {
         stream->counts.statements += !statement_changes_system_table(query);
         return RC_OK;
     }

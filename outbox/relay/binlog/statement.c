@@ -285,3 +285,12 @@ bool statement_names(const struct binlog_query *query, const char *name)
     }
     return false;
 }
+
+bool statement_may_change(const struct binlog_query *query, const char *schema, const char *name)
+{
+    bool is_default =
+        query->schema_len == 0 || (query->schema_len == strlen(schema) &&
+                                   strncasecmp(query->schema, schema, query->schema_len) == 0);
+
+    return statement_names(query, name) && (is_default || statement_names(query, schema));
+}

@@ -37,6 +37,10 @@ void statement_parse(struct statement *statement, const struct binlog_query *que
  * a view. */
 bool statement_names(const struct binlog_query *query, const char *name);
 
+/* Whether the statement, which changes rows, may name the table schema.name: by its name alone if
+ * that is the default schema of its session or none is known, or with the schema anywhere. */
+bool statement_may_change(const struct binlog_query *query, const char *schema, const char *name);
+
 /* Whether the statement, which changes rows, changes those of a table of the schema `mysql`: such
  * tables have no triggers. Servers of Amazon RDS write theirs as statements, whatever the format.
  */

@@ -204,7 +204,7 @@ static void share_data(struct shared_stream *shared, const struct binlog_event *
     for (size_t i = shared->member_count; i > 0; i--) {
         struct shared_member *member = shared->members[i - 1];
 
-        if (is_fed(member) && statement_names(query, member->table))
+        if (is_fed(member) && statement_may_change(query, member->schema, member->table))
             put_concerning(member, event);
         else if (is_fed(member) && counts)
             put_statement(member, event);
