@@ -3,7 +3,7 @@
 
 #include "common/db/cluster.h"
 #include "common/db/db.h"
-#include "common/db/log_filter.h"
+#include "common/db/log_status.h"
 #include "common/os.h"
 
 #include <stdio.h>

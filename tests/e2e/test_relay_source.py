@@ -48,6 +48,13 @@ class Commands(LaneCase):
             "SELECT COUNT(*) FROM relay_lease WHERE lane = 'outbox' AND owner <> '' AND "
             "lease_until >= UTC_TIMESTAMP(3)"))
 
+    def publish_one(self, **columns):
+        """A row that is saved as published."""
+        self.stack.append([event(self.kind, "key", 0, **columns)])
+        self.wait_records(1)
+        suite.wait_for("it to be saved as published", lambda: self.stack.number(
+            "SELECT COUNT(*) FROM relay_published") > 0)
+
     def rows(self):
         return self.stack.number("SELECT COUNT(*) FROM outbox")
 
@@ -160,10 +167,7 @@ class Source(Commands):
 
     def test_a_row_of_the_future_is_not_of_another_table(self):
         relay = self.relay()
-        self.stack.append([event(self.kind, "key", 0, created_at="2099-01-01 00:00:00")])
-        self.wait_records(1)
-        suite.wait_for("it to be saved as published", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM relay_published") > 0)
+        self.publish_one(created_at="2099-01-01 00:00:00")
         self.assertEqual(self.source("table"), {"lane": "outbox", "source": "table"})
         self.assertEqual(self.rows(), 0)
         relay.terminate()
@@ -420,10 +424,7 @@ class Failures(Commands):
     def test_a_change_to_the_table_works_without_a_position(self):
         """As after a change to the log that was killed."""
         relay = self.relay()
-        self.stack.append([event(self.kind, "key", 0)])
-        self.wait_records(1)
-        suite.wait_for("it to be saved as published", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM relay_published") > 0)
+        self.publish_one()
         relay.terminate()
         self.stack.sql("DELETE FROM relay_position")
         self.assertEqual(self.source("table"), {"lane": "outbox", "source": "table"})
@@ -431,10 +432,7 @@ class Failures(Commands):
 
     def test_a_change_to_the_table_works_where_the_end_of_the_log_is_not_told(self):
         relay = self.relay()
-        self.stack.append([event(self.kind, "key", 0)])
-        self.wait_records(1)
-        suite.wait_for("it to be saved as published", lambda: self.stack.number(
-            "SELECT COUNT(*) FROM relay_published") > 0)
+        self.publish_one()
         edge, sets = self.edge()
         denied = edge.answer(r"^SELECT @@GLOBAL.gtid_(binlog_pos|mode)", 1227)
         self.action("source", "outbox", "table", sets=sets)

@@ -2,14 +2,12 @@
 #include "outbox/relay/stream/position_mysql.h"
 
 #include "common/db/cluster.h"
-#include "common/db/log_filter.h"
+#include "common/db/log_status.h"
 #include "outbox/relay/binlog/gtid_set.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NO_SUCH_STATEMENT 1064
 
 /* An operator is told so long before a file expires, or for half of the time that files are kept.
  */
@@ -70,29 +68,20 @@ static enum rc take_place(void *ctx, const struct db_row *row, struct err *err)
     struct stream_position *end = ctx;
 
     (void)err;
-    snprintf(end->file, sizeof(end->file), "%s", row->columns[0]);
-    end->offset = db_column_u64(row, 1);
+    snprintf(end->file, sizeof(end->file), "%s", row->columns[DB_LOG_FILE]);
+    end->offset = db_column_u64(row, DB_LOG_OFFSET);
     return RC_OK;
 }
 
-/* MySQL 8.4 has given the statement another name, and MariaDB has both. */
 static enum rc read_place(struct db *db, struct stream_position *end, struct err *err)
 {
-    static const char *const statements[] = {"SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"};
-    struct err own = {0};
-    enum rc rc = RC_OK;
+    enum rc rc;
 
     end->by_gtid = false;
     end->file[0] = '\0';
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-        rc = db_query(db, statements[i], strlen(statements[i]), take_place, end, &own);
-        if (rc == RC_OK || own.code != NO_SUCH_STATEMENT)
-            break;
-    }
+    rc = db_log_ask_status(db, take_place, end, err);
     if (rc == RC_OK && !end->file[0])
         return err_fail(err, RC_FATAL, 0, "the server writes no binary log: log_bin is off");
-    if (rc != RC_OK && err)
-        *err = own;
     return rc;
 }
 

@@ -32,7 +32,7 @@ static enum rc open_stream(struct stream_lane *streams, struct origin_mysql *ori
         .headers = streams->columns.headers,
         .header_count = streams->columns.header_count,
         .blank_is_null = streams->columns.blank_is_null,
-        .unread = &streams->unread,
+        .ignored = &streams->ignored,
         .bounds = {.row_bytes_max = (uint64_t)settings->relay.row_bytes_max,
                    .batch_bytes_max = streams->lane->batches[0].arena_size},
         .server_id = ids->own,
@@ -112,8 +112,8 @@ enum rc stream_lane_open(struct stream_lane *streams, struct lane *lane, const c
     memset(streams, 0, sizeof(*streams));
     streams->lane = lane;
     stream_columns_choose(&streams->columns, lane->own);
-    unread_changes_init(&streams->unread, lane->name, &lane->metrics->log_updates,
-                        &lane->metrics->log_statements);
+    ignored_changes_init(&streams->ignored, lane->name, &lane->metrics->log_updates,
+                         &lane->metrics->log_statements);
     streams->pumping.wakeup.fd = streams->cleaning.wakeup.fd = -1;
     streams->falling_back.wakeup.fd = -1;
     rc = loop_init(&streams->pumping, "relay-stream", stream_pump_step, &streams->pump, stop, err);

@@ -25,7 +25,7 @@ struct stream_lane {
     struct lane *lane; /* NULL: not open */
     struct stream_mysql *stream;
     struct stream_columns columns;
-    struct unread_changes unread;
+    struct ignored_changes ignored;
     struct position_store_mysql positions;
     struct stream_pump pump;
     struct stream_keeper keeper;

@@ -604,13 +604,13 @@ static enum rc take_heartbeat(struct stream_mysql *stream, struct err *err)
 }
 
 /* The time of each event is not read: only that of a new one to report. */
-static void note_unread(struct stream_mysql *stream)
+static void note_ignored(struct stream_mysql *stream)
 {
-    struct unread_changes *unread = stream->options.unread;
+    struct ignored_changes *ignored = stream->options.ignored;
 
-    if (unread && unread_changes_any(unread, &stream->changes.counts))
-        unread_changes_note(unread, &stream->changes.counts, stream->changes.file,
-                            stream->changes.offset, os_now_ms());
+    if (ignored && ignored_changes_any(ignored, &stream->changes.counts))
+        ignored_changes_note(ignored, &stream->changes.counts, stream->changes.file,
+                             stream->changes.offset, os_now_ms());
 }
 
 static enum rc read_change(void *ctx, struct stream_change *out, struct err *err)
@@ -632,7 +632,7 @@ static enum rc read_change(void *ctx, struct stream_change *out, struct err *err
         out->number = change.row;
         switch (change.kind) {
         case CHANGE_WANTS_EVENT:
-            note_unread(stream);
+            note_ignored(stream);
             rc = give_event(stream, &nothing, err);
             if (nothing)
                 return rc;

@@ -17,8 +17,8 @@
 #include "outbox/relay/binlog/outbox_columns.h"
 #include "outbox/relay/origin_mysql.h"
 #include "outbox/relay/shared/shared_stream.h"
+#include "outbox/relay/stream/ignored_changes.h"
 #include "outbox/relay/stream/stream_ops.h"
-#include "outbox/relay/stream/unread_changes.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,8 +59,8 @@ struct stream_mysql_options {
     const char *const *columns;        /* of the fields, by enum outbox_field; NULL: it has none */
     const struct lane_header *headers; /* header_count columns that become headers */
     size_t header_count;
-    bool blank_is_null;            /* see outbox_columns.h */
-    struct unread_changes *unread; /* NULL: they are not reported */
+    bool blank_is_null;              /* see outbox_columns.h */
+    struct ignored_changes *ignored; /* NULL: they are not reported */
     struct outbox_bounds bounds;
     uint32_t server_id;
     int64_t heartbeat_ms;

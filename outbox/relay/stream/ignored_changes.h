@@ -3,8 +3,8 @@
  * statements of a session that writes its statements into the log instead of its rows. One that
  * names the table stops the lane (binlog/change_stream.h). Any other may write into it by a
  * trigger, a stored function or a view, which the log does not tell. One thread. */
-#ifndef OUTBOX_RELAY_STREAM_UNREAD_CHANGES_H
-#define OUTBOX_RELAY_STREAM_UNREAD_CHANGES_H
+#ifndef OUTBOX_RELAY_STREAM_IGNORED_CHANGES_H
+#define OUTBOX_RELAY_STREAM_IGNORED_CHANGES_H
 
 #include "common/metrics.h"
 #include "outbox/relay/binlog/change_stream.h"
@@ -13,32 +13,33 @@
 #include <stdint.h>
 
 /* Between two lines about the same kind of changes. */
-#define UNREAD_CHANGES_SILENT_MS 60000
+#define IGNORED_CHANGES_SILENT_MS 60000
 
-struct unread_kind {
+struct ignored_kind {
     struct metric *metric; /* borrowed */
     uint64_t seen;
     uint64_t unsaid; /* of them, since the last line */
     int64_t said_ms; /* 0: none was written */
 };
 
-struct unread_changes {
+struct ignored_changes {
     const char *lane; /* its name, borrowed */
-    struct unread_kind updates;
-    struct unread_kind statements;
+    struct ignored_kind updates;
+    struct ignored_kind statements;
 };
 
 /* Everything is borrowed. */
-void unread_changes_init(struct unread_changes *unread, const char *lane, struct metric *updates,
-                         struct metric *statements);
+void ignored_changes_init(struct ignored_changes *ignored, const char *lane, struct metric *updates,
+                          struct metric *statements);
 
-/* Whether unread_changes_note() has something to note. */
-bool unread_changes_any(const struct unread_changes *unread, const struct change_counts *counts);
+/* Whether ignored_changes_note() has something to note. */
+bool ignored_changes_any(const struct ignored_changes *ignored, const struct change_counts *counts);
 
 /* Compares the counts with those of the last call, adds to the metrics, and writes a line for each
- * kind of which there are new ones, at most once in UNREAD_CHANGES_SILENT_MS, with the place of the
- * present transaction. Changes that are read again count again. now_ms: os_now_ms(), above 0. */
-void unread_changes_note(struct unread_changes *unread, const struct change_counts *counts,
-                         const char *file, uint64_t offset, int64_t now_ms);
+ * kind of which there are new ones, at most once in IGNORED_CHANGES_SILENT_MS, with the place of
+ * the present transaction. Changes that are read again count again. now_ms: os_now_ms(), above 0.
+ */
+void ignored_changes_note(struct ignored_changes *ignored, const struct change_counts *counts,
+                          const char *file, uint64_t offset, int64_t now_ms);
 
 #endif
