@@ -159,7 +159,8 @@ enum rc connect_offset_parse(struct connect_offset *offset, const char *text, si
     else if (!found || json_is_null(found))
         err_set(err,
                 "no offset of the server \"%.100s\" (topic.prefix) among %zu: the connector has "
-                "published nothing yet",
+                "stored none. Let it run until it has published a row and its "
+                "offset.flush.interval.ms is over, then stop it",
                 prefix, others);
     else
         rc = take_offset(offset, found, err);

@@ -142,6 +142,15 @@ class Connect:
     def resume(self):
         self.call("PUT", "/connectors/peer/resume")
 
+    def stored_offset(self):
+        """What a connector that runs would go on from after a kill; {}: it has stored none. When Connect
+        answers, the file of the offsets is whole: one thread writes it and reads it."""
+        try:
+            offsets = self.call("GET", "/connectors/peer/offsets")["offsets"]
+        except (OSError, RuntimeError, http.client.HTTPException):
+            return {}
+        return offsets[0]["offset"] if offsets else {}
+
     def kill(self):
         self.process.kill()
         self.process.wait()

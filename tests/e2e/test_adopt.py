@@ -279,7 +279,7 @@ class Adopt(DebeziumCase):
         config.write_text(json.dumps(
             {**source_of(self.stack, self.kind, f"event.{self.stack.name}.${{routedByValue}}"),
              **CONVERTERS}, default=str))
-        for text in "the connector is RUNNING: stop it", "published nothing yet":
+        for text in "the connector is RUNNING: stop it", "has stored none":
             done = self.stack.tallybox(
                 "adopt", "outbox", "--connector", config, "--begin", "--offsets",
                 f"http://127.0.0.1:{server.server_port}/connectors/peer/offsets", expect=1)
@@ -305,7 +305,7 @@ class AdoptLong(DebeziumCase):
         self.wait_until_it_streams(peer)
         self.begin_to_write()
         self.wait_more(1000)
-        peer.kill()
+        self.kill_behind_a_stored_offset(peer)
         published = {record.headers["id"] for record in self.records()}
         peer.write_connector("STOPPED")
         peer.start()
@@ -318,6 +318,14 @@ class AdoptLong(DebeziumCase):
         repeats = self.check_order(self.events)
         self.assertLess(repeats, len(published))
         self.check_repeats_are_the_last(published)
+
+    def kill_behind_a_stored_offset(self, peer):
+        """A third of the interval at which it stores them has passed since, so that rows were published
+        behind the offset and its file is not being written."""
+        before = peer.stored_offset()
+        peer.wait("an offset to be stored", lambda: peer.stored_offset() not in ({}, before), 60)
+        time.sleep(0.3)
+        peer.kill()
 
     def check_repeats_are_the_last(self, published):
         """What the connector has published falls, in each partition, into records that came once

@@ -5,7 +5,6 @@ the rest. Each of them begins with the row behind what was saved last: no row is
 the rows that were published behind that one."""
 
 import collections
-import http.client
 import json
 import shutil
 import unittest
@@ -91,18 +90,10 @@ class AdoptInTransaction(DebeziumCase):
             for number in range(LAST, ALL):
                 self.insert(cursor, [number])
 
-    def stored_offset(self, peer):
-        """That of a connector that runs."""
-        try:
-            offsets = peer.call("GET", "/connectors/peer/offsets")["offsets"]
-        except (OSError, RuntimeError, http.client.HTTPException):
-            return {}
-        return offsets[0]["offset"] if offsets else {}
-
     def kill_connector(self, peer, events):
         """When it has stored an offset behind so many events of the transaction."""
         peer.wait(f"an offset behind {events} events",
-                  lambda: self.stored_offset(peer).get("event", 0) > events, 120)
+                  lambda: peer.stored_offset().get("event", 0) > events, 120)
         peer.kill()
 
     def next_row_of_connector(self, peer):

@@ -75,9 +75,9 @@ static void rubbish_is_refused_with_what_is_wrong(void **state)
     expect_refused(parse("{\"offsets\": ["), "not JSON");
     expect_refused(parse("7"), "no offsets");
     expect_refused(parse("{\"offsets\": {}}"), "no offsets");
-    expect_refused(parse("{\"offsets\": []}"), "published nothing");
+    expect_refused(parse("{\"offsets\": []}"), "stored none");
     expect_refused(parse("{\"offsets\": [7, null, {\"partition\": []}]}"), "among 3");
-    expect_refused(parse_one("null"), "published nothing");
+    expect_refused(parse_one("null"), "stored none");
     expect_refused(parse_one("[]"), "not a JSON object");
     expect_refused(parse_one("{}"), "neither");
     expect_refused(parse_one("{\"file\": \"b.1\"}"), "neither");
