@@ -71,7 +71,8 @@ struct recommended {
     struct use_list empty;
     size_t waiting; /* entries without a list */
     size_t bytes;
-    size_t turn; /* of build_turns: the kind of the next build, if one is due */
+    size_t turn;     /* of build_turns: the kind of the next build, if one is due */
+    int64_t look_ms; /* when the builder looks again if nothing wakes it; 0: at once */
     bool has_state;
     struct recommended_state state;
     uint64_t state_changes; /* reads during which it grew are not known to be later */
@@ -455,7 +456,7 @@ void recommended_written(struct recommended *lists, int64_t item_id, int64_t now
         lists->config.wake_watcher(lists->config.wake_ctx);
 }
 
-/* When the entries of a state are due that has the given one first. */
+/* When the entry is due for a build; INT64_MAX: something else has to happen first. */
 static int64_t find_due_ms(const struct recommended *lists, const struct entry *entry)
 {
     switch (entry->state) {
@@ -536,6 +537,7 @@ bool recommended_take(struct recommended *lists, int64_t now_ms, int64_t *item_i
     } else {
         *wait_ms = compute_wait_ms(lists, now_ms);
     }
+    lists->look_ms = entry ? 0 : now_ms + *wait_ms;
     show_size(lists);
     pthread_mutex_unlock(&lists->lock);
     return entry != NULL;
@@ -754,7 +756,8 @@ void recommended_end_checks(struct recommended *lists, const int64_t *items, con
             change_state(lists, entry, ENTRY_AGAIN);
         else
             change_state(lists, entry, ENTRY_FRESH);
-        wake = wake || entry->state == ENTRY_AGAIN;
+        /* The builder does not wait for those that are checked when it looks. */
+        wake = wake || find_due_ms(lists, entry) < lists->look_ms;
     }
     show_size(lists);
     pthread_mutex_unlock(&lists->lock);

@@ -284,6 +284,42 @@ static void a_list_is_built_again_after_an_hour(void **state)
     recommended_free(lists);
 }
 
+static void count_wake(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* When it looks, the list is being checked: what is due then is not in what it waits for. */
+static void a_check_wakes_a_builder_that_waits_for_longer(void **state)
+{
+    struct recommended_state second = first_state;
+    struct recommended_config config = usual;
+    int64_t items[RECOMMENDED_BATCH_MAX];
+    struct recommended *lists;
+    int64_t window = 1;
+    int wakes = 0;
+
+    (void)state;
+    config.wake_builder = count_wake;
+    config.wake_ctx = &wakes;
+    lists = open_lists(&config);
+    build(lists, 7, 3, NOW);
+    second.finished = second.started = 2;
+    set_state(lists, &second);
+    assert_int_equal(recommended_take_checks(lists, items), 1);
+    assert_int_equal(take(lists, NOW + 1), -REFRESH_MS);
+    wakes = 0;
+    recommended_end_checks(lists, items, &window, 1);
+    assert_int_equal(wakes, 1);
+    assert_int_equal(take(lists, NOW + 1), 1 - REFRESH_MS);
+    second.finished = second.started = 3;
+    set_state(lists, &second);
+    assert_int_equal(recommended_take_checks(lists, items), 1);
+    recommended_end_checks(lists, items, &window, 1);
+    assert_int_equal(wakes, 1); /* it waits for no longer */
+    recommended_free(lists);
+}
+
 static void a_roll_up_has_only_changed_items_built_again(void **state)
 {
     struct recommended_state second = first_state;
@@ -683,6 +719,7 @@ int main(void)
         cmocka_unit_test(a_failed_build_leaves_the_list_that_there_was),
         cmocka_unit_test(a_list_is_built_again_after_an_hour),
         cmocka_unit_test(a_list_that_was_checked_is_still_built_again_after_an_hour),
+        cmocka_unit_test(a_check_wakes_a_builder_that_waits_for_longer),
         cmocka_unit_test(a_roll_up_has_only_changed_items_built_again),
         cmocka_unit_test(a_roll_up_during_a_check_is_checked_as_well),
         cmocka_unit_test(a_list_of_a_roll_up_that_was_lost_is_built_again),
