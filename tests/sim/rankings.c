@@ -94,8 +94,24 @@ static void need_item(struct sim *sim, struct ranking_item *item, int64_t within
 
     if (item->need_count == RANKING_NEEDS_MAX)
         return;
-    *need = (struct ranking_need){sim_now(sim) + within_ms, item->version_count - 1};
+    *need = (struct ranking_need){sim_now(sim) + within_ms, item->version_count - 1,
+                                  within_ms >= WRITTEN_MS};
     item->need_count++;
+}
+
+/* An item is written before a process has used a roll-up or new weights. If it was built shortly
+ * before, the process builds it only after RETRY_MS, with all of them. A further write does not
+ * delay that build. */
+static void delay_needs(struct sim *sim, struct ranking_item *item)
+{
+    for (size_t i = 0; i < item->need_count; i++) {
+        struct ranking_need *need = &item->needs[i];
+
+        if (need->waits || need->due_ms < sim_now(sim))
+            continue;
+        need->due_ms = sim_now(sim) + WRITTEN_MS;
+        need->waits = true;
+    }
 }
 
 /* Returns whether the list has changed. */
@@ -643,6 +659,7 @@ void ranking_written(void *ctx, int64_t number)
     rankings_note(sim);
     item = &sim->rankings->items[number];
     item->written_ms = sim_now(sim);
+    delay_needs(sim, item);
     if (sim->healed)
         need_item(sim, item, WRITTEN_MS);
     recommended_written(ranking->lists, number, sim_now(sim));

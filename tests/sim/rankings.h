@@ -31,6 +31,7 @@ struct ranking_version {
 struct ranking_need {
     int64_t due_ms;
     size_t version;
+    bool waits; /* due_ms has the time for which an item that was built shortly before waits */
 };
 
 struct ranking_item {
