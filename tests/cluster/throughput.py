@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """How fast a backlog of votes is applied by 1, 2, 3 and 6 consumers, with the database near and with
 one that answers 20 ms later, as one far away does. On two cores a near database does not get faster
-by more consumers; a far one does, because each of them waits by itself."""
+by more consumers; a far one does, because they wait for it at the same time. Whether they do is
+checked; the rates depend on what else the machine does, and are told."""
 
+import collections
 import threading
 import time
 
@@ -17,6 +19,16 @@ COUNTS = (1, 2, 3, 6)
 WAIT_S = 600
 # In transactions of so few votes, the wait for the database is most of the time.
 FAR_SETTINGS = {"TALLYBOX_CONSUMER_BATCH_ROWS_MAX": "500"}
+# Transactions of consumers that are open and do not wait for a lock of a row. Not by innodb_trx: MySQL
+# cannot convert the bytes of their statements (3854).
+AT_WORK = ("SELECT COUNT(*) FROM performance_schema.events_transactions_current "
+           "JOIN performance_schema.threads USING (thread_id) "
+           "WHERE state = 'ACTIVE' AND processlist_user = 'tallybox_consume' AND thread_id NOT IN "
+           "(SELECT requesting_thread_id FROM performance_schema.data_lock_waits "
+           "WHERE requesting_thread_id IS NOT NULL)")
+
+# Rows a second, and the most transactions that were at work at the same time.
+Measured = collections.namedtuple("Measured", "rate together")
 
 
 class Filler(threading.Thread):
@@ -68,8 +80,8 @@ class Throughput:
         return self.controls.number("SELECT COALESCE(SUM(next_offset), 0) FROM consumer_progress")
 
     def measure(self, count, far=None):
-        """Rows a second, from the first twentieth until nine tenths of the backlog are applied. The
-        consumers have shared the partitions before they get it."""
+        """From the first twentieth until nine tenths of the backlog are applied. The consumers have
+        shared the partitions before they get it."""
         world = self.world
         self.controls.replace("consume", count, FAR_SETTINGS if far else None)
         world.wait_shared("partitions", world.shares_of_partitions, world.fair(world.partitions, count))
@@ -81,9 +93,15 @@ class Throughput:
         self.controls.scale("relay", 2)
         wait_for("the first batches", lambda: self.applied() > before + BACKLOG // 20, WAIT_S, 0.02)
         begin, first = time.monotonic(), self.applied()
-        wait_for("the backlog in the log", lambda: self.applied() >= before + BACKLOG * 9 // 10,
-                 WAIT_S, 0.02)
-        return (self.applied() - first) / (time.monotonic() - begin)
+        together = 0
+
+        def look():
+            nonlocal together
+            together = max(together, self.controls.number(AT_WORK))
+            return self.applied() >= before + BACKLOG * 9 // 10
+
+        wait_for("the backlog in the log", look, WAIT_S, 0.02)
+        return Measured((self.applied() - first) / (time.monotonic() - begin), together)
 
     def table(self):
         far = far_database.FarDatabase(self.controls)
@@ -102,11 +120,12 @@ class Throughput:
 
 def measure(world):
     near, away = Throughput(world).table()
-    lines = [f"{name}: " + ", ".join(f"{count} consumers {rate:.0f}/s" for count, rate in
-                                     rates.items())
-             for name, rates in (("near", near), ("20 ms away", away))]
+    lines = [f"{name}: " + ", ".join(
+        f"{count} consumers {seen.rate:.0f}/s ({seen.together} transactions at a time)"
+        for count, seen in measured.items()) for name, measured in (("near", near), ("20 ms away", away))]
     world.say("  " + "; ".join(lines))
-    if away[6] < 2 * away[1]:
-        raise AssertionError(f"six consumers of a far database apply {away[6]:.0f} rows a second, one "
-                             f"{away[1]:.0f}: they do not share the waits")
+    # Consumers that wait one after the other have two at a time: one has begun when another one ends.
+    if away[6].together < 4:
+        raise AssertionError(f"six consumers of a far database have at most {away[6].together} "
+                             "transactions at work at a time: they wait one after the other")
     return "; ".join(lines)
