@@ -181,9 +181,12 @@ class SetBack(suite.Case):
             self.assertTrue(role.ready())
 
     def test_shards_and_tasks_of_a_dead_process_go_on(self):
-        program = self.stack.folder / "hang"
-        program.write_text(f"#!/bin/sh\n[ -e {self.stack.folder}/go ] || exec sleep 1000\n")
+        folder = self.stack.folder
+        program = folder / "hang"
+        # That of the dead process lives on until the file go is there.
+        program.write_text(f"#!/bin/sh\nwhile [ ! -e {folder}/go ] && [ -d {folder} ]; do sleep 0.2; done\n")
         program.chmod(0o755)
+        self.addCleanup((folder / "go").touch)
         sets = {"retry.exec_programs": program}
         self.stack.sql("REPLACE INTO retry_scene (task_group, scene, policy) VALUES ('default', "
                        "'work', '{\"lease\": \"4s\", \"wait\": \"fixed 200ms\"}')")
@@ -193,7 +196,7 @@ class SetBack(suite.Case):
         suite.wait_for("the task to run", lambda: self.stack.number(
             "SELECT COUNT(*) FROM retry_task WHERE state = 1") == 1)
         dead.kill()
-        (self.stack.folder / "go").touch()
+        (folder / "go").touch()
         self.set_back()
         other = self.start("retry", sets=sets, ready=False)
         suite.wait_for("the task to be done", lambda: self.stack.number(
