@@ -756,7 +756,7 @@ void recommended_end_checks(struct recommended *lists, const int64_t *items, con
             change_state(lists, entry, ENTRY_AGAIN);
         else
             change_state(lists, entry, ENTRY_FRESH);
-        /* The builder does not wait for those that are checked when it looks. */
+        /* A builder that looked during the check has not counted this list in its wait. */
         wake = wake || find_due_ms(lists, entry) < lists->look_ms;
     }
     show_size(lists);

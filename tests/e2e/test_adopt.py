@@ -320,8 +320,8 @@ class AdoptLong(DebeziumCase):
         self.check_repeats_are_the_last(published)
 
     def kill_behind_a_stored_offset(self, peer):
-        """A third of the interval at which it stores them has passed since, so that rows were published
-        behind the offset and its file is not being written."""
+        """0.3 s later, when rows were published behind it. The connector stores an offset each second, so
+        the file is not being written."""
         before = peer.stored_offset()
         peer.wait("an offset to be stored", lambda: peer.stored_offset() not in ({}, before), 60)
         time.sleep(0.3)

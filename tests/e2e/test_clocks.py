@@ -183,7 +183,7 @@ class SetBack(suite.Case):
     def test_shards_and_tasks_of_a_dead_process_go_on(self):
         folder = self.stack.folder
         program = folder / "hang"
-        # That of the dead process lives on until the file go is there.
+        # The program that the killed process has started runs until the file go is there.
         program.write_text(f"#!/bin/sh\nwhile [ ! -e {folder}/go ] && [ -d {folder} ]; do sleep 0.2; done\n")
         program.chmod(0o755)
         self.addCleanup((folder / "go").touch)

@@ -289,7 +289,7 @@ static void count_wake(void *ctx)
     ++*(int *)ctx;
 }
 
-/* When it looks, the list is being checked: what is due then is not in what it waits for. */
+/* A builder that looks during the check does not count the list in its wait. */
 static void a_check_wakes_a_builder_that_waits_for_longer(void **state)
 {
     struct recommended_state second = first_state;
